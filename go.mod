@@ -1,0 +1,3 @@
+module realm.dev
+
+go 1.26.8
