@@ -1,6 +1,7 @@
 package podmantest
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -65,7 +66,7 @@ func TestServiceEndsWithTheTest(t *testing.T) {
 	}
 	socket := strings.TrimPrefix(address, "unix://")
 	for deadline := time.Now().Add(serviceStop); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(socket); os.IsNotExist(err) {
+		if _, err := os.Stat(socket); errors.Is(err, os.ErrNotExist) {
 			return
 		}
 		if time.Now().After(deadline) {
