@@ -66,7 +66,9 @@ var rules = []rule{
 		why: "the skeleton of image host, whichever the engine",
 	},
 	{
-		pkg: "container/seccomp", own: []string{"contract"}, third: []string{"go.podman.io/common/pkg/seccomp", "github.com/opencontainers/runtime-spec"},
+		pkg: "container/seccomp", own: []string{"contract"}, third: []string{
+			"go.podman.io/common/pkg/seccomp", "github.com/opencontainers/runtime-spec", "golang.org/x/sys",
+		},
 		why: "the profile, made from the engine's default",
 	},
 	{
@@ -200,7 +202,8 @@ func (r rule) allows(path string) bool {
 	own, isOwn := strings.CutPrefix(path, module)
 	switch {
 	case isOwn:
-		return covers(r.pkg, own) || coversAny(r.own, own)
+		sibling, _ := ruleFor(own)
+		return sibling.pkg == r.pkg || coversAny(r.own, own)
 	case !strings.Contains(strings.SplitN(path, "/", 2)[0], "."): // the standard library
 		return !slices.Contains(r.never, path)
 	default:
@@ -315,6 +318,8 @@ func TestRulesRefuse(t *testing.T) {
 		{"container/rootfs", "go.podman.io/common/pkg/seccomp", false},
 		{"cmd/realm", "github.com/spf13/cobra", false},
 		{"internal/cleanup", "realm.dev/realm", false},
+		{"internal/cleanup", "realm.dev/internal/cli", false},
+		{"internal/cleanup", "realm.dev/internal/term", true},
 		{"internal/cli", "realm.dev/container/podman", true},
 	}
 	for _, test := range tests {
