@@ -1,0 +1,293 @@
+package guest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The tests run realm-init as the first process of real namespaces, which the
+// test binary itself sets up in a stage of its own: see stage_test.go.
+
+const (
+	hostBase   = 100000          // uid 0 of the container, on the host
+	programUID = 1000            // of programs, in the container
+	hostUID    = hostBase + 1000 // of programs, on the host
+)
+
+func TestMain(m *testing.M) {
+	if config := os.Getenv(stageEnv); config != "" {
+		fmt.Fprintln(os.Stderr, "stage:", runStage(config))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+var initBinary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "realm-init-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "realm-init")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "realm.dev/cmd/realm-init")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build realm-init: %w: %s", err, out)
+	}
+	return path, errors.Join(os.Chmod(dir, 0o755), os.Chmod(path, 0o755))
+})
+
+// box is one container without Podman.
+type box struct {
+	tb        testing.TB
+	dir       string // of the socket, on the host
+	workspace string // on the host; /workspace inside
+	pid       int    // of init, on the host
+	link      *Link
+	ended     chan struct{} // closed when init is reaped
+	stderr    *bytes.Buffer
+	serial    int
+}
+
+// newBox starts a container and accepts its init.
+func newBox(tb testing.TB, change ...func(*stageConfig)) *box {
+	tb.Helper()
+	b := startBox(tb, DefaultOwnerGrace, change...)
+	return b
+}
+
+func startBox(tb testing.TB, grace time.Duration, change ...func(*stageConfig)) *box {
+	tb.Helper()
+	if os.Geteuid() != 0 {
+		tb.Skip("needs root to write the id maps of a user namespace")
+	}
+	binary, err := initBinary()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	base, err := os.MkdirTemp("", "realm-guest-")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { os.RemoveAll(base) })
+	b := &box{tb: tb, dir: filepath.Join(base, "link"), workspace: filepath.Join(base, "workspace"), ended: make(chan struct{}), stderr: &bytes.Buffer{}}
+	root := filepath.Join(base, "root")
+	for _, d := range []string{b.dir, b.workspace, root} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Chmod(base, 0o711), os.Chown(b.workspace, hostUID, hostUID)); err != nil {
+		tb.Fatal(err)
+	}
+	l, err := Listen(b.dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	l.OwnerGrace = grace
+	config := stageConfig{Root: root, Link: b.dir, Workspace: b.workspace, Init: binary}
+	for _, f := range change {
+		f(&config)
+	}
+	b.start(config)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {})
+	defer stop()
+	go func() { // a stage that failed never dials
+		select {
+		case <-b.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	b.link, err = l.Accept(ctx, b.pid)
+	if err != nil {
+		<-b.ended
+		tb.Fatalf("accept: %v; %s", err, b.stderr)
+	}
+	tb.Cleanup(func() { b.link.Close() })
+	return b
+}
+
+func (b *box) start(config stageConfig) {
+	b.tb.Helper()
+	encoded, err := json.Marshal(config)
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), stageEnv+"="+string(encoded))
+	cmd.Stderr = b.stderr
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: hostBase, Size: 65536}}
+	flags := syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP
+	if !config.HostNetwork {
+		flags |= syscall.CLONE_NEWNET
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  uintptr(flags),
+		UidMappings: ids, GidMappings: ids, GidMappingsEnableSetgroups: true,
+		Credential: &syscall.Credential{},
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	if err := cmd.Start(); err != nil {
+		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
+			b.tb.Skipf("namespaces are not permitted here: %v", err)
+		}
+		b.tb.Fatal(err)
+	}
+	b.pid = cmd.Process.Pid
+	go func() {
+		cmd.Wait()
+		close(b.ended)
+	}()
+	b.tb.Cleanup(func() {
+		cmd.Process.Kill()
+		<-b.ended
+	})
+}
+
+// request is a program with the usual surroundings.
+func (b *box) request(argv ...string) ExecRequest {
+	b.serial++
+	return ExecRequest{
+		ID: fmt.Sprintf("call-%d", b.serial), Argv: argv,
+		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/home/u", "LANG=C.UTF-8"},
+		Dir: "/workspace", UID: programUID, GID: programUID, HostUID: hostUID, HostGID: hostUID,
+		Home: "/home/u",
+	}
+}
+
+func (b *box) exec(r ExecRequest) *Process {
+	b.tb.Helper()
+	p, err := b.link.Exec(b.context(), r)
+	if err != nil {
+		b.tb.Fatalf("exec %q: %v; %s", r.Argv, err, b.stderr)
+	}
+	b.tb.Cleanup(p.closeFiles)
+	return p
+}
+
+// context bounds everything a test waits for.
+func (b *box) context() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	b.tb.Cleanup(cancel)
+	return ctx
+}
+
+func (b *box) wait(p *Process) ExitStatus {
+	b.tb.Helper()
+	st, err := p.Wait(b.context())
+	if err != nil {
+		b.tb.Fatalf("wait: %v; %s", err, b.stderr)
+	}
+	return st
+}
+
+// output runs a program to its end and returns what it printed.
+func (b *box) output(r ExecRequest) (stdout, stderr string, st ExitStatus) {
+	b.tb.Helper()
+	r.NoStdin = true
+	p := b.exec(r)
+	var out, errs []byte
+	var wg sync.WaitGroup
+	wg.Go(func() { out, _ = io.ReadAll(p.Stdout) })
+	wg.Go(func() { errs, _ = io.ReadAll(p.Stderr) })
+	st = b.wait(p)
+	wg.Wait()
+	return string(out), string(errs), st
+}
+
+// sh runs a shell script that has to succeed and returns its output.
+func (b *box) sh(script string) string {
+	b.tb.Helper()
+	out, errs, st := b.output(b.request("sh", "-c", script))
+	if !st.Exited || st.Code != 0 {
+		b.tb.Fatalf("script %q: %+v: %s%s", script, st, out, errs)
+	}
+	return strings.TrimSpace(out)
+}
+
+// processes is the list of processes, by call.
+func (b *box) processes() map[string][]ProcessInfo {
+	b.tb.Helper()
+	list, err := b.link.Processes(b.context())
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	byCall := map[string][]ProcessInfo{}
+	for _, p := range list.Processes {
+		byCall[p.Call] = append(byCall[p.Call], p)
+	}
+	return byCall
+}
+
+// eventually polls until ok.
+func eventually(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			tb.Fatalf("never: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// hostProcesses are the processes of the container as the host sees them: all
+// whose pid namespace is init's.
+func (b *box) hostProcesses() []hostProcess {
+	b.tb.Helper()
+	want, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", b.pid))
+	if err != nil {
+		return nil
+	}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	var found []hostProcess
+	for _, path := range stats {
+		if ns, _ := os.Readlink(filepath.Dir(path) + "/ns/pid"); ns != want {
+			continue
+		}
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		args, _ := os.ReadFile(filepath.Dir(path) + "/cmdline")
+		rest := stat[bytes.LastIndexByte(stat, ')')+2:]
+		found = append(found, hostProcess{
+			cmdline: strings.ReplaceAll(strings.TrimRight(string(args), "\x00"), "\x00", " "),
+			zombie:  rest[0] == 'Z',
+		})
+	}
+	return found
+}
+
+type hostProcess struct {
+	cmdline string
+	zombie  bool
+}
+
+// programs counts the processes that are neither init nor shims.
+func (b *box) programs() int {
+	return len(slices.DeleteFunc(b.hostProcesses(), func(p hostProcess) bool {
+		return strings.Contains(p.cmdline, "realm-init")
+	}))
+}
+
+var _ = unix.SIGKILL
