@@ -20,6 +20,7 @@ type Error struct {
 	Reason     string      `json:"reason"`               // the catalogue's fixed text
 	Detail     string      `json:"detail,omitempty"`     // what happened here
 	Hint       string      `json:"hint,omitempty"`       // what to do next
+	Errno      string      `json:"errno,omitempty"`      // "ENOENT", where a system call failed
 	Violations []Violation `json:"violations,omitempty"` // sorted by pointer, at most MaxViolations
 	More       int         `json:"more,omitempty"`       // violations beyond those listed
 
@@ -43,6 +44,15 @@ func (e *Error) WithCause(err error) *Error { e.Cause = err; return e }
 func (e *Error) WithHint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return e
+}
+
+// ExitCode is the exit code of a program that ends because of e: that of its
+// code, except that a command which is not there reads 127.
+func (e *Error) ExitCode() int {
+	if row := e.Code.row(); row.ExitNotFound != 0 && e.Errno == "ENOENT" {
+		return row.ExitNotFound
+	}
+	return e.Code.Exit()
 }
 
 // Error reads "CODE: detail" and, for schema violations, each pointer with its rule.

@@ -1,5 +1,7 @@
 package contract
 
+import "slices"
+
 // Mode is how the workspace is mounted.
 type Mode string
 
@@ -57,6 +59,25 @@ type Policy struct {
 	StartupBudgetMs int64         `json:"startupBudgetMs"`
 	ToolQueueMs     int64         `json:"toolQueueMs"`
 	Gate            Gate          `json:"gate"`
+
+	// Explicit lists the pointers of the keys that the document gave, sorted;
+	// the values of all others are defaults.
+	Explicit []string `json:"-"`
+}
+
+// IsExplicit reports whether the document gave the key at pointer.
+func (p *Policy) IsExplicit(pointer string) bool {
+	_, found := slices.BinarySearch(p.Explicit, pointer)
+	return found
+}
+
+// DefaultPolicy is what `{}` means.
+func DefaultPolicy() Policy {
+	p, err := Decode[Policy]([]byte("{}"))
+	if err != nil {
+		panic("contract: the policy schema refuses {}")
+	}
+	return p
 }
 
 // Mount is a further host directory, at the same path inside.
@@ -87,7 +108,7 @@ type Limits struct {
 // Gate holds the policy's own rules for tool calls.
 type Gate struct {
 	Default    Effect     `json:"default"`
-	Unknown    Effect     `json:"unknown"` // "" = by door, see gate.md
+	Unknown    Effect     `json:"unknown,omitempty"` // "" = by door: ask under a hook, allow inside a session
 	Rules      []GateRule `json:"rules"`
 	DecisionMs int64      `json:"decisionMs"`
 	HoldMs     int64      `json:"holdMs"`

@@ -1,0 +1,65 @@
+package contract
+
+import (
+	"reflect"
+)
+
+// Decode is the one way into realm for a JSON document. In order: size, UTF-8
+// without byte order mark, NUL or half surrogates, one value and nothing after
+// it, no key twice, depth, schema, and the rules that a schema cannot say. The
+// bytes are read once. The error is a *Error that holds no value of the input.
+func Decode[T Document](data []byte) (T, error) {
+	text := string(data)
+	kind := kindOf[T]()
+	if _, f := checkText(text, kind.limit); f != nil {
+		return none[T](faults{*f})
+	}
+	tree, _, f := readJSON(text, nil)
+	if f != nil {
+		return none[T](faults{*f})
+	}
+	return build[T](kind, tree)
+}
+
+// DecodeYAML reads a policy that a person wrote: YAML 1.2 without anchors,
+// tags, repeated keys and keys that are not strings, then as Decode.
+func DecodeYAML(data []byte) (Policy, error) {
+	text := string(data)
+	if _, f := checkText(text, policyDocument.limit); f != nil {
+		return none[Policy](faults{*f})
+	}
+	tree, _, f := readYAML(text, nil)
+	if f != nil {
+		return none[Policy](faults{*f})
+	}
+	return build[Policy](policyDocument, tree)
+}
+
+// checker is a document with rules that its schema cannot say.
+type checker interface{ faults() faults }
+
+func build[T Document](kind *document, tree any) (T, error) {
+	schema := kind.schema()
+	if fs := match(schema, tree); fs != nil {
+		return none[T](fs)
+	}
+	var v T
+	if p, ok := any(&v).(*Policy); ok {
+		p.Explicit = keysOf(tree)
+		fillDefaults(schema, tree)
+	}
+	if f := bind(reflect.ValueOf(&v).Elem(), tree); f != nil {
+		return none[T](faults{*f})
+	}
+	if c, ok := any(&v).(checker); ok {
+		if fs := c.faults(); fs != nil {
+			return none[T](fs)
+		}
+	}
+	return v, nil
+}
+
+func none[T Document](fs faults) (T, error) {
+	var zero T
+	return zero, fs.err()
+}

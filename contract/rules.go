@@ -1,0 +1,120 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+)
+
+// The phrases of rules that say the same wherever they are broken.
+const (
+	ruleRequired  = "required key is missing"
+	ruleUnknown   = "unknown key"
+	ruleName      = "is not an allowed name"
+	ruleForbidden = "matches a forbidden form"
+	rulePattern   = "does not have the required form"
+	ruleNotHere   = "is not allowed here"
+	ruleTime      = "is not an RFC 3339 time"
+	ruleSchema    = "does not match its schema"
+	ruleType      = "has the wrong type"
+	ruleBase64    = "is not base64"
+)
+
+// phrase words a broken keyword. It reads the keyword's own value, which is
+// part of the schema, and never what was found.
+func phrase(k jsonschema.ErrorKind) (rule string, size bool) {
+	switch k := k.(type) {
+	case *kind.Type:
+		return "must be " + list(k.Want), false
+	case *kind.Enum:
+		return "must be one of " + literals(k.Want), false
+	case *kind.Const:
+		return "must be " + literals([]any{k.Want}), false
+	case *kind.Not:
+		return ruleForbidden, false
+	case *kind.Pattern:
+		return rulePattern, false
+	case *kind.FalseSchema:
+		return ruleNotHere, false
+	case *kind.Format:
+		return ruleTime, false
+	}
+	if rule, ok := bound(k); ok {
+		return rule, false
+	}
+	return extent(k)
+}
+
+// bound words the limits of a number.
+func bound(k jsonschema.ErrorKind) (string, bool) {
+	switch k := k.(type) {
+	case *kind.Minimum:
+		return "is below " + decimal(k.Want), true
+	case *kind.Maximum:
+		return "is above " + decimal(k.Want), true
+	case *kind.ExclusiveMinimum:
+		return "must be above " + decimal(k.Want), true
+	case *kind.ExclusiveMaximum:
+		return "must be below " + decimal(k.Want), true
+	}
+	return "", false
+}
+
+// extent words the limits of a string, an array or an object. Too much of
+// something is a size; an object that must have one key is a form.
+func extent(k jsonschema.ErrorKind) (rule string, size bool) {
+	switch k := k.(type) {
+	case *kind.MinLength:
+		return fmt.Sprintf("must have at least %d characters", k.Want), false
+	case *kind.MinItems:
+		return fmt.Sprintf("must have at least %d items", k.Want), false
+	case *kind.MinProperties:
+		return fmt.Sprintf("must have at least %d keys", k.Want), false
+	case *kind.MaxLength:
+		return fmt.Sprintf("has more than %d characters", k.Want), true
+	case *kind.MaxItems:
+		return fmt.Sprintf("has more than %d items", k.Want), true
+	case *kind.MaxProperties:
+		return fmt.Sprintf("has more than %d keys", k.Want), k.Want > 2
+	}
+	return ruleSchema, false
+}
+
+func decimal(r *big.Rat) string {
+	if r.IsInt() {
+		return r.Num().String()
+	}
+	return r.FloatString(3)
+}
+
+func list(types []string) string {
+	types = slices.Clone(types)
+	for i, t := range types {
+		article := "a "
+		if strings.IndexByte("aio", t[0]) >= 0 {
+			article = "an "
+		}
+		if t == "null" {
+			article = ""
+		}
+		types[i] = article + t
+	}
+	return strings.Join(types, " or ")
+}
+
+func literals(values []any) string {
+	texts := make([]string, 0, len(values))
+	for _, v := range values {
+		b, err := json.Marshal(v)
+		if err != nil {
+			return "the allowed values"
+		}
+		texts = append(texts, string(b))
+	}
+	return strings.Join(texts, ", ")
+}
