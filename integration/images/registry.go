@@ -3,7 +3,7 @@ package images
 import (
 	"fmt"
 	"io"
-	"log"
+	"log" //nolint:depguard // the registry library takes this logger and no other
 	"net/http"
 	"net/http/httptest"
 	"os"

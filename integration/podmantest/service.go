@@ -22,8 +22,7 @@ const (
 func Service(t testing.TB, env ...string) string {
 	t.Helper()
 	facts := Require(t)
-	// Not t.TempDir: its names are longer than a socket address may be.
-	dir, err := os.MkdirTemp("", "podman")
+	dir, err := os.MkdirTemp("", "podman") //nolint:usetesting // its names are longer than a socket address may be
 	if err != nil {
 		t.Fatal(err)
 	}
