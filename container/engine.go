@@ -7,6 +7,8 @@ package container
 import (
 	"context"
 	"time"
+
+	"realm.dev/contract"
 )
 
 // Labels that mark a container as ours.
@@ -14,6 +16,7 @@ const (
 	LabelRealm   = "dev.realm.realm-id"
 	LabelSession = "dev.realm.session-id"
 	LabelEpoch   = "dev.realm.epoch"
+	LabelBase    = "dev.realm.uid-base" // first host id of the session's range, rootful
 )
 
 // Engine drives containers. Every method is safe for concurrent use, honours
@@ -35,6 +38,15 @@ type Engine interface {
 	Init(ctx context.Context, id string) error
 	// Start lets PID 1 run.
 	Start(ctx context.Context, id string) error
+	// Verify compares what the engine set up with what s asks for: after Create
+	// what the engine tells, after Init also what the runtime was given and what
+	// the kernel shows. It fails with ISOLATION_UNPROVEN at the first difference.
+	Verify(ctx context.Context, id string, s *Spec) error
+	// ReadBack reads from the kernel, after Start, that PID 1 is confined as s
+	// asks and which limits are in force. It fails with ISOLATION_UNPROVEN when
+	// PID 1 is not confined, and when memory or pids have no limit although s
+	// does not allow that.
+	ReadBack(ctx context.Context, id string, s *Spec) ([]contract.AppliedLimit, error)
 	// Wait blocks until the container has ended.
 	Wait(ctx context.Context, id string) (ExitStatus, error)
 	// Signal sends sig to PID 1.
@@ -96,22 +108,6 @@ type Status struct {
 	StartedAt time.Time
 	// CgroupPath is empty until start.
 	CgroupPath string
-	// Warnings that the engine gave at create, for example a limit that it ignores.
-	Warnings []string
-	// Found is what the engine really set up, for comparison with the Spec.
-	Found Found
-}
-
-// Found lists what an engine set up beyond doubt.
-type Found struct {
-	Privileged bool
-	CapAdd     []string
-	CapDrop    []string
-	Devices    []string
-	Mounts     []string // destination paths, sorted
-	Network    string
-	ReadOnly   bool
-	Seccomp    string
 }
 
 // State is the OCI state of a container.

@@ -1,5 +1,7 @@
 package container
 
+import "strconv"
+
 // Spec is the container of one session. It says only what differs between
 // sessions; everything that makes the sandbox is fixed by the engine's own
 // builder and is no option here.
@@ -31,7 +33,11 @@ func (s *Spec) Name() string { return "realm-" + s.SessionID }
 
 // Labels are the labels that mark the container.
 func (s *Spec) Labels() map[string]string {
-	return map[string]string{LabelRealm: s.RealmID, LabelSession: s.SessionID, LabelEpoch: s.Epoch}
+	labels := map[string]string{LabelRealm: s.RealmID, LabelSession: s.SessionID, LabelEpoch: s.Epoch}
+	if s.User.Base != 0 {
+		labels[LabelBase] = strconv.FormatUint(uint64(s.User.Base), 10)
+	}
+	return labels
 }
 
 // Init is PID 1.
@@ -65,6 +71,24 @@ type User struct {
 	Idmap bool
 	// Base is the first host id of the session's private range. Rootful only.
 	Base uint32
+}
+
+// IDs are the uid and gid of programs inside.
+func (u User) IDs() (uid, gid uint32) {
+	if u.Root {
+		return 0, 0
+	}
+	return ProgramUID, ProgramGID
+}
+
+// HostIDs are the uid and gid of programs as the host sees them: the owner's
+// own, except where a private range is used and the mounts translate.
+func (u User) HostIDs(rootless bool) (uid, gid uint32) {
+	if rootless || !u.Idmap {
+		return u.OwnerUID, u.OwnerGID
+	}
+	uid, gid = u.IDs()
+	return u.Base + uid, u.Base + gid
 }
 
 // Bind is one bind mount. Source and Destination are absolute and clean.
