@@ -13,7 +13,6 @@ ON_HOST := -exec '$(CURDIR)/$(HOST) run --'
 AS_USER := -exec '$(CURDIR)/integration/podmanhost/exec-as-user'
 PKG ?= ./...
 FUZZTIME ?= 20s
-BENCH ?= .
 
 # Tests of a package that imports podmantest run as root and as a user. Without
 # root there is only one way to run them.
@@ -46,6 +45,7 @@ podman-host: ## Make a Podman 5 host where the machine has no Podman 5
 
 .PHONY: test
 test: build podman-host ## Run all tests on real Podman, as root and as a user (PKG=./...)
+	go test -count=1 ./integration/podmanhost
 	REALM_REQUIRE_PODMAN=1 go test -count=1 $(ON_HOST) $(PKG)
 ifdef ROOT
 	REALM_REQUIRE_PODMAN=1 go test -count=1 $(AS_USER) $(NEEDS_PODMAN)
@@ -67,8 +67,10 @@ fuzz: ## Run every fuzz target for FUZZTIME (20s)
 	tools/fuzz $(FUZZTIME) $(PKG)
 
 .PHONY: bench
-bench: build podman-host ## Run the benchmarks on real Podman (BENCH=regexp)
-	REALM_REQUIRE_PODMAN=1 go test -run '^$$' -bench '$(BENCH)' -benchmem $(ON_HOST) $(PKG)
+bench: build podman-host ## Measure realm against the host and Podman, then the Go benchmarks
+	CGO_ENABLED=0 go build -o bin/bench ./integration/bench
+	$(HOST) run -- bin/bench
+	go test -run '^$$' -bench . -benchmem $(ON_HOST) $(PKG)
 
 .PHONY: demo
 demo: build podman-host ## Show sessions on a real repository
