@@ -22,7 +22,8 @@ const (
 func Service(t testing.TB, env ...string) string {
 	t.Helper()
 	facts := Require(t)
-	dir, err := os.MkdirTemp("", "podman") //nolint:usetesting // its names are longer than a socket address may be
+	// Not t.TempDir: its names are longer than a socket address may be.
+	dir, err := os.MkdirTemp("", "podman")
 	if err != nil {
 		t.Fatal(err)
 	}
