@@ -135,7 +135,7 @@ func checkFile(name string, info fs.FileInfo) error {
 	switch {
 	case !info.Mode().IsRegular():
 		return refused(name, "is not a regular file", nil)
-	case info.Sys().(*syscall.Stat_t).Nlink != 1:
+	case info.Sys().(*syscall.Stat_t).Nlink > 1: // 0: replaced since it was opened
 		return refused(name, "has another name too", nil)
 	}
 	return checkOwn(name, info)
@@ -176,5 +176,9 @@ func Failed(name, what string, cause error) *contract.Error {
 			code = contract.LimitExceeded
 		}
 	}
-	return contract.Errorf(code, "%s %s", name, what).WithCause(cause)
+	e := contract.Errorf(code, "%s %s", name, what).WithCause(cause)
+	if errno, ok := errors.AsType[syscall.Errno](cause); ok {
+		e.Errno = unix.ErrnoName(errno)
+	}
+	return e
 }

@@ -51,7 +51,7 @@ func (c *Client) WatchRecord(ctx context.Context) iter.Seq2[contract.SessionReco
 		lines := newLines[contract.SessionRecord](body, contract.MaxRecordBytes)
 		for {
 			record, err := lines.next(ctx)
-			if !yield(record, err) || err != nil || record.State == contract.Stopped || record.State == contract.Failed {
+			if !yield(record, err) || err != nil || record.State.Terminal() {
 				return
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"realm.dev/contract"
+	"realm.dev/internal/private"
 )
 
 // lockTimeout bounds the wait for another realm process that makes or removes
@@ -18,7 +19,7 @@ import (
 const lockTimeout = 5 * time.Second
 
 // directory is an open directory that belongs to us alone.
-type directory struct{ *os.File }
+type directory struct{ *private.Dir }
 
 // openDir opens the directory at path, which it makes when only its last
 // element is missing. It refuses one that somebody else can read or change,
@@ -30,28 +31,11 @@ func openDir(path string) (*directory, error) {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, refused("its directory cannot be made", err)
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	d, err := private.OpenDir(path)
 	if err != nil {
-		return nil, refused("its directory is a link, no directory, or not readable", err)
-	}
-	if err := checkOwn(f); err != nil {
-		f.Close()
 		return nil, err
 	}
-	return &directory{f}, nil
-}
-
-func checkOwn(f *os.File) error {
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return refused("its directory cannot be read", err)
-	case ownerOf(info) != os.Geteuid():
-		return refused("its directory belongs to another user", nil)
-	case info.Mode().Perm()&0o077 != 0:
-		return refused("its directory is open to other users", nil).WithHint("make its mode 0700")
-	}
-	return nil
+	return &directory{d}, nil
 }
 
 // checkAncestors wants every directory from path up to the root to be ours or
@@ -97,7 +81,7 @@ func (d *directory) locked(f func() error) error {
 	inProcess.Lock()
 	defer inProcess.Unlock()
 	for deadline := time.Now().Add(lockTimeout); ; time.Sleep(time.Millisecond) {
-		err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := syscall.Flock(d.Fd(), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			break
 		}

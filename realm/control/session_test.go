@@ -65,7 +65,7 @@ func (f *fakeSession) enter(state contract.State) {
 	f.records = append(f.records, fakeRecord(state))
 	close(f.changed)
 	f.changed = make(chan struct{})
-	if state == contract.Stopped || state == contract.Failed {
+	if state.Terminal() {
 		close(f.done)
 	}
 }
@@ -103,7 +103,7 @@ func (f *fakeSession) Watch(ctx context.Context) <-chan contract.SessionRecord {
 			case <-ctx.Done():
 				return
 			}
-			if record.State == contract.Stopped || record.State == contract.Failed {
+			if record.State.Terminal() {
 				return
 			}
 		}
