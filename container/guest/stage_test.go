@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -26,12 +26,7 @@ type stageConfig struct {
 }
 
 func (c *stageConfig) weak(what string) bool {
-	for _, w := range c.Weak {
-		if w == what {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.Weak, what)
 }
 
 // runStage makes the root file system, gives up what a container gives up and
@@ -224,6 +219,10 @@ func dropPrivileges(c *stageConfig) error {
 			return err
 		}
 	}
+	// What the test process itself inherited is no business of the container.
+	if err := unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return err
+	}
 	if c.weak("descriptor") {
 		if _, err := unix.Open("/", unix.O_RDONLY|unix.O_DIRECTORY, 0); err != nil {
 			return err
@@ -234,5 +233,3 @@ func dropPrivileges(c *stageConfig) error {
 	}
 	return installFilter(c)
 }
-
-var _ = strings.TrimSpace

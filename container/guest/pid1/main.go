@@ -33,6 +33,8 @@ func Main(args []string) int {
 	case os.Getpid() != 1:
 		return fail("not the first process of a container")
 	}
+	// Before anything of ours is open.
+	inherited := probe.InheritedDescriptors()
 	// One processor is as fast for what init does, with less memory and fewer
 	// threads; see warmThreads for why these are made at once.
 	runtime.GOMAXPROCS(1)
@@ -42,7 +44,7 @@ func Main(args []string) int {
 		return fail("cannot protect itself: " + err.Error())
 	}
 	shieldSignals()
-	s, err := newSupervisor()
+	s, err := newSupervisor(inherited)
 	if err != nil {
 		return fail("cannot start a shim: " + err.Error())
 	}

@@ -21,7 +21,7 @@ func (l *link) probe(id uint32, m *wire.Probe) {
 		l.reply(id, errnoOf(err))
 		return
 	}
-	results := append(probe.Init(), report.Results...)
+	results := append(probe.Init(l.s.inherited), report.Results...)
 	report.Results = probe.Waive(results, m.Waived)
 	l.send(id, report)
 }

@@ -13,18 +13,22 @@ type supervisor struct {
 	reaper *reaper
 	pool   *pool
 	oom    oomCounter
+	// inherited is how many descriptors the engine left open.
+	inherited int
 
 	mu    sync.Mutex
 	calls map[string]*call
 }
 
-func newSupervisor() (*supervisor, error) {
+func newSupervisor(inherited int) (*supervisor, error) {
 	r := newReaper()
 	p, err := newPool(r)
 	if err != nil {
 		return nil, err
 	}
-	return &supervisor{reaper: r, pool: p, oom: openOOMCounter(), calls: map[string]*call{}}, nil
+	return &supervisor{
+		reaper: r, pool: p, oom: openOOMCounter(), inherited: inherited, calls: map[string]*call{},
+	}, nil
 }
 
 // hello introduces init on a new link.
