@@ -6,6 +6,7 @@ package images
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -32,20 +34,46 @@ var applets = []string{
 // Busybox returns an image of one layer: busybox, /etc/passwd with root and
 // nobody, and the usual empty directories. Its configuration asks for nothing
 // but a PATH. Without a static busybox the test is skipped.
-func Busybox(t testing.TB) v1.Image { return busybox(t, oci) }
+func Busybox(t testing.TB) v1.Image {
+	t.Helper()
+	return oci.busybox(t)
+}
 
 // A format is one of the two ways to write an image. Health checks exist in
 // Docker's only, annotations in OCI's.
-type format struct{ manifest, config, layer types.MediaType }
+type format struct {
+	manifest, config, layer types.MediaType
+	base                    func() (v1.Image, error) // made once: it is compressed
+}
 
 var (
-	oci    = format{types.OCIManifestSchema1, types.OCIConfigJSON, types.OCILayer}
-	docker = format{types.DockerManifestSchema2, types.DockerConfigJSON, types.DockerLayer}
+	oci    = newFormat(types.OCIManifestSchema1, types.OCIConfigJSON, types.OCILayer)
+	docker = newFormat(types.DockerManifestSchema2, types.DockerConfigJSON, types.DockerLayer)
 )
 
-func busybox(t testing.TB, f format) v1.Image {
+func newFormat(manifest, config, layer types.MediaType) *format {
+	f := &format{manifest: manifest, config: config, layer: layer}
+	f.base = sync.OnceValues(f.build)
+	return f
+}
+
+func (f *format) busybox(t testing.TB) v1.Image {
 	t.Helper()
-	binary := staticBusybox(t)
+	img, err := f.base()
+	if missing, ok := errors.AsType[*missingError](err); ok {
+		t.Skip(missing)
+	}
+	if err != nil {
+		t.Fatalf("busybox image: %v", err)
+	}
+	return img
+}
+
+func (f *format) build() (v1.Image, error) {
+	binary, err := staticBusybox()
+	if err != nil {
+		return nil, err
+	}
 	entries := []entry{
 		{name: "bin/", mode: 0o755},
 		{name: "bin/busybox", mode: 0o755, data: binary},
@@ -60,9 +88,11 @@ func busybox(t testing.TB, f format) v1.Image {
 	for _, applet := range applets {
 		entries = append(entries, entry{name: "bin/" + applet, link: "busybox"})
 	}
-	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, f.manifest), f.config)
-	img = appendLayer(t, img, f.layer, entries)
-	return configure(t, img, func(c *v1.ConfigFile) {
+	img, err := f.append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, f.manifest), f.config), entries)
+	if err != nil {
+		return nil, err
+	}
+	return configure(img, func(c *v1.ConfigFile) {
 		c.OS, c.Architecture = "linux", runtime.GOARCH
 		c.Config.Env = []string{"PATH=/bin"}
 	})
@@ -87,23 +117,18 @@ func (e entry) header() *tar.Header {
 	return h
 }
 
-func appendLayer(t testing.TB, img v1.Image, media types.MediaType, entries []entry) v1.Image {
-	t.Helper()
+func (f *format) append(img v1.Image, entries []entry) (v1.Image, error) {
 	data, err := layerTar(entries)
 	if err != nil {
-		t.Fatalf("layer: %v", err)
+		return nil, err
 	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(data)), nil
-	}, tarball.WithMediaType(media))
+	}, tarball.WithMediaType(f.layer), tarball.WithCompressionLevel(gzip.BestSpeed), tarball.WithCompressedCaching)
 	if err != nil {
-		t.Fatalf("layer: %v", err)
+		return nil, err
 	}
-	img, err = mutate.AppendLayers(img, layer)
-	if err != nil {
-		t.Fatalf("layer: %v", err)
-	}
-	return img
+	return mutate.AppendLayers(img, layer)
 }
 
 func layerTar(entries []entry) ([]byte, error) {
@@ -121,35 +146,30 @@ func layerTar(entries []entry) ([]byte, error) {
 	return buffer.Bytes(), err
 }
 
-func configure(t testing.TB, img v1.Image, change func(*v1.ConfigFile)) v1.Image {
-	t.Helper()
+func configure(img v1.Image, change func(*v1.ConfigFile)) (v1.Image, error) {
 	config, err := img.ConfigFile()
 	if err != nil {
-		t.Fatalf("image configuration: %v", err)
+		return nil, err
 	}
 	config = config.DeepCopy()
 	change(config)
-	img, err = mutate.ConfigFile(img, config)
-	if err != nil {
-		t.Fatalf("image configuration: %v", err)
-	}
-	return img
+	return mutate.ConfigFile(img, config)
 }
 
-func staticBusybox(t testing.TB) []byte {
-	t.Helper()
+// A missingError says what the machine lacks.
+type missingError struct{ found string }
+
+func (e *missingError) Error() string { return "needs busybox-static, found " + e.found }
+
+func staticBusybox() ([]byte, error) {
 	path, err := exec.LookPath("busybox")
 	if err != nil {
-		t.Skip("needs busybox-static, found no busybox")
+		return nil, &missingError{"no busybox"}
 	}
 	if err := requireStatic(path); err != nil {
-		t.Skipf("needs busybox-static: %s: %v", path, err)
+		return nil, &missingError{fmt.Sprintf("%s: %v", path, err)}
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return os.ReadFile(path)
 }
 
 func requireStatic(path string) error {

@@ -17,7 +17,7 @@ const Witness = "/tmp/realm-image-ran"
 type Hostile struct {
 	Name        string
 	Tries       string // what, for the failure message
-	format      format
+	format      *format
 	config      func(*v1.Config)
 	annotations map[string]string
 	entries     []entry
@@ -113,7 +113,7 @@ func HostileImages() []Hostile {
 	}
 	tricks = append(tricks, everything(tricks))
 	for i := range tricks {
-		if tricks[i].format == (format{}) {
+		if tricks[i].format == nil {
 			tricks[i].format = oci
 		}
 	}
@@ -143,12 +143,17 @@ func everything(tricks []Hostile) Hostile {
 // Image builds h upon busybox.
 func (h Hostile) Image(t testing.TB) v1.Image {
 	t.Helper()
-	img := busybox(t, h.format)
+	img := h.format.busybox(t)
+	var err error
 	if len(h.entries) > 0 {
-		img = appendLayer(t, img, h.format.layer, h.entries)
+		if img, err = h.format.append(img, h.entries); err != nil {
+			t.Fatalf("%s: %v", h.Name, err)
+		}
 	}
 	if h.config != nil {
-		img = configure(t, img, func(c *v1.ConfigFile) { h.config(&c.Config) })
+		if img, err = configure(img, func(c *v1.ConfigFile) { h.config(&c.Config) }); err != nil {
+			t.Fatalf("%s: %v", h.Name, err)
+		}
 	}
 	if h.annotations == nil {
 		return img
