@@ -79,7 +79,7 @@ var rules = []rule{
 		why: "the fake and the suite that every engine passes",
 	},
 	{
-		pkg: "container/podman/...", own: append([]string{"contract", "container", "container/seccomp"}, support...), third: any3,
+		pkg: "container/podman/...", own: append([]string{"contract", "container", "container/idmap", "container/seccomp"}, support...), third: any3,
 		why: "the one place where the Podman bindings are, about 550 packages",
 	},
 	{
@@ -123,8 +123,8 @@ var rules = []rule{
 		why: "puts everything together",
 	},
 	{
-		pkg: "cmd/realm", own: []string{"internal/cli"},
-		why: "main is one line",
+		pkg: "cmd/realm", own: []string{"internal/cli", "internal/term", "realm/workspace"},
+		why: "main chooses between the command line and the helpers that realm runs itself as",
 	},
 	{
 		pkg: "cmd/realm-init", own: []string{"container/guest/..."},
