@@ -219,7 +219,7 @@ func (r *jsonReader) number() (any, *fault) {
 		exponent = r.text[from:r.off]
 	}
 	literal := r.text[start:r.off]
-	if !good {
+	if !good || r.off < len(r.text) && strings.IndexByte(" \t\r\n,]}", r.text[r.off]) < 0 {
 		return nil, r.fault(ruleLiteral)
 	}
 	if !inRange(literal, exponent) {

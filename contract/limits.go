@@ -2,6 +2,7 @@ package contract
 
 import (
 	"encoding/base64"
+	"math"
 	"strings"
 )
 
@@ -13,6 +14,17 @@ const (
 	MaxScriptBytes  = 1 << 20
 	MaxArgBytes     = 128 << 10 // of one argument, or one value of the environment
 	MaxSocketPath   = 107
+)
+
+// The bounds and defaults of calls that the tools need too; the schema says the
+// same.
+const (
+	MaxReadBytes     = 1 << 20  // also what a read without maxBytes gets
+	MaxHashedBytes   = 16 << 20 // a larger file has no sha256
+	MaxListDepth     = 64
+	DefaultListDepth = 1
+	MaxListEntries   = 20000
+	MaxMilliseconds  = math.MaxInt64 / 1_000_000 // what a time.Duration holds
 )
 
 // The encodings of content.

@@ -70,19 +70,29 @@ func bound(k jsonschema.ErrorKind) (string, bool) {
 func extent(k jsonschema.ErrorKind) (rule string, size bool) {
 	switch k := k.(type) {
 	case *kind.MinLength:
-		return fmt.Sprintf("must have at least %d characters", k.Want), false
+		return atLeast(k.Want, "characters"), false
 	case *kind.MinItems:
-		return fmt.Sprintf("must have at least %d items", k.Want), false
+		return atLeast(k.Want, "items"), false
 	case *kind.MinProperties:
-		return fmt.Sprintf("must have at least %d keys", k.Want), false
+		return atLeast(k.Want, "keys"), false
 	case *kind.MaxLength:
 		return fmt.Sprintf("has more than %d characters", k.Want), true
 	case *kind.MaxItems:
 		return fmt.Sprintf("has more than %d items", k.Want), true
 	case *kind.MaxProperties:
+		if k.Want == 1 {
+			return "has more than one key", false
+		}
 		return fmt.Sprintf("has more than %d keys", k.Want), k.Want > 2
 	}
 	return ruleSchema, false
+}
+
+func atLeast(n int, what string) string {
+	if n == 1 {
+		return "must not be empty"
+	}
+	return fmt.Sprintf("must have at least %d %s", n, what)
 }
 
 func decimal(r *big.Rat) string {

@@ -54,11 +54,15 @@ func readYAML(text string, marks map[string]Position) (any, Position, *fault) {
 }
 
 // yamlLine takes the line from the library's error; the rest of its text may
-// quote the input.
+// quote the input. Its parser counts lines from zero and its scanner from one.
 func yamlLine(err error) Position {
-	at := Position{Line: 1, Column: 1}
+	first := Position{Line: 1, Column: 1}
+	at := first
 	if _, scan := fmt.Sscanf(err.Error(), "yaml: line %d:", &at.Line); scan != nil {
-		return Position{Line: 1, Column: 1}
+		return first
+	}
+	if strings.Contains(err.Error(), "did not find expected") {
+		at.Line++
 	}
 	return at
 }
