@@ -1,0 +1,394 @@
+package workspace
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// gitRepo makes a real repository with one commit.
+func gitRepo(t testing.TB, dir string) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git")
+	}
+	git(t, dir, "init", "-q", "-b", "main", ".")
+	git(t, dir, "config", "user.email", "a@example.org")
+	git(t, dir, "config", "user.name", "a")
+	git(t, dir, "commit", "-q", "--allow-empty", "-m", "first")
+}
+
+func git(t testing.TB, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v: %s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// planned opens dir, which belongs to uid, and plans a session in it.
+func planned(t *testing.T, dir, doc string, uid int) (*Tree, *Plan) {
+	t.Helper()
+	if uid != 0 {
+		chownAll(t, dir, uid)
+	}
+	state := worldDir(t)
+	tree, err := Open(dir, Options{StateDir: state, Policy: compile(t, doc)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tree.Close() })
+	p, err := tree.Plan(t.Context(), "s-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+	if uid != 0 {
+		chownAll(t, state, uid)
+	}
+	return tree, p
+}
+
+func chownAll(t testing.TB, dir string, uid int) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(name string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(name, uid, uid)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// users are who owns the box: root, and a user without privileges in a user namespace.
+var users = map[string]int{"rootful": 0, "rootless": 4242}
+
+func TestBoxProtects(t *testing.T) {
+	for name, uid := range users {
+		t.Run(name, func(t *testing.T) {
+			dir := worldDir(t)
+			gitRepo(t, dir)
+			build(t, dir, map[string]string{".husky/pre-commit": "true", "src/a": "a", ".env": "SECRET=1", "deep/er/.env": "SECRET=2", "keys/id_rsa": "k"})
+			_, p := planned(t, dir, writable, uid)
+			b := startBox(t, p, uid)
+			missing, err := p.Verify(b.pid)
+			if err != nil || len(missing) > 0 {
+				t.Fatalf("not in force: %v %v", missing, err)
+			}
+			b.run("cd " + dir)
+			b.works("echo b > src/b")
+			b.fails("echo x > .husky/pre-commit", "Read-only file system")
+			b.fails("echo x > .husky/new", "Read-only file system")
+			b.fails("mv .husky h2", "busy")
+			b.fails("rm -r .husky", "Read-only file system")
+			b.fails("mkdir .claude/x", "Read-only file system") // a placeholder
+			b.fails("rmdir .claude", "busy")
+			b.fails("mv .github g2", "busy") // the pin of .github/workflows
+			b.works("echo t > .github/CODEOWNERS")
+			b.fails("echo t > .github/workflows/x.yml", "Read-only file system")
+			b.fails("mv .git g2", "busy")
+			b.fails("echo x >> .git/config", "Read-only file system")
+			b.fails("echo x > .git/hooks/pre-commit", "Read-only file system")
+			if out := b.works("cat .env deep/er/.env keys/id_rsa"); out != "" {
+				t.Errorf("hidden files read %q", out)
+			}
+			b.fails("rm .env", "busy")
+			b.fails("mv deep d2", "busy")
+			b.fails("mv deep/er deep/d2", "busy")
+			if out := b.works("git -c safe.directory='*' log --oneline"); !strings.Contains(out, "first") {
+				t.Errorf("git log printed %q", out)
+			}
+			if st := git(t, dir, "-c", "safe.directory=*", "status", "--short"); strings.Contains(st, ".claude") || strings.Contains(st, ".envrc") {
+				t.Errorf("git on the host sees placeholders: %s", st)
+			}
+		})
+	}
+}
+
+func TestBoxGitWrite(t *testing.T) {
+	dir := worldDir(t)
+	gitRepo(t, dir)
+	_, p := planned(t, dir, gitWrite, 0)
+	b := startBox(t, p, 0)
+	b.run("cd " + dir)
+	b.works("echo a > a; git add a; git -c gc.auto=0 commit -q -m second; git branch topic; git stash list")
+	b.fails("git config alias.x '!true'", "busy")
+	for _, name := range []string{"config", "commondir", "config.worktree", "info/attributes"} {
+		b.fails("echo x >> .git/"+name, "Read-only file system")
+		b.fails("mv .git/"+name+" .git/moved-"+filepath.Base(name), "busy")
+	}
+	for _, name := range []string{"hooks", "modules", "worktrees"} {
+		b.fails("echo x > .git/"+name+"/x", "Read-only file system")
+		b.fails("mv .git/"+name+" .git/moved-"+filepath.Base(name), "busy")
+	}
+	b.fails("mv .git g2", "busy")
+	b.fails("mv .git/info .git/i2", "busy")
+	if out := git(t, dir, "log", "--oneline"); !strings.Contains(out, "second") {
+		t.Errorf("the host does not see the commit: %s", out)
+	}
+	if out := git(t, dir, "status", "--short"); out != "" {
+		t.Errorf("the host's status is %q", out)
+	}
+}
+
+func TestBoxReadOnly(t *testing.T) {
+	dir := worldDir(t)
+	gitRepo(t, dir)
+	build(t, dir, map[string]string{".env": "SECRET=1", "sub/.env": "SECRET=1"})
+	_, p := planned(t, dir, readOnly, 0)
+	for _, m := range p.Mounts {
+		if m.Role != roleHide && m.Role != roleCover {
+			t.Errorf("a read-only tree needs no %s on %s", m.Role, m.Destination)
+		}
+	}
+	b := startBox(t, p, 0)
+	b.run("cd " + dir)
+	b.fails("echo x > new", "Read-only file system")
+	b.fails("mv sub s2", "Read-only file system")
+	if out := b.works("cat .env sub/.env"); out != "" {
+		t.Errorf("hidden files read %q", out)
+	}
+}
+
+// rebind takes an event and calls Rebind as uid.
+func rebind(t *testing.T, p *Plan, b *box, l Lost, uid int) Rebound {
+	t.Helper()
+	if uid == 0 {
+		out, err := p.Rebind(t.Context(), b.pid, l)
+		if err != nil {
+			t.Fatal(err, errorsCause(err))
+		}
+		return out
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(worldDir(t), "plan.json")
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text, err := exec.Command("/proc/self/exe", "_call", strconv.Itoa(uid), "rebind", file, strconv.Itoa(b.pid), l.Mount.Destination).Output()
+	if err != nil {
+		t.Fatalf("rebind as %d: %v: %s", uid, err, text)
+	}
+	var out Rebound
+	if err := json.Unmarshal(text, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func await(t *testing.T, lost <-chan Lost, name string) Lost {
+	t.Helper()
+	for {
+		select {
+		case l, ok := <-lost:
+			if !ok {
+				t.Fatal("the watch ended")
+			}
+			if l.Mount.Destination == name {
+				return l
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("no event for %s", name)
+		}
+	}
+}
+
+// TestBoxRebind does on the host what takes a mount away, and wants it back.
+func TestBoxRebind(t *testing.T) {
+	for name, uid := range users {
+		t.Run(name, func(t *testing.T) {
+			dir := worldDir(t)
+			gitRepo(t, dir)
+			build(t, dir, map[string]string{".envrc": "old", ".env": "SECRET=1", ".husky/pre-commit": "true"})
+			_, p := planned(t, dir, gitWrite, uid)
+			lost, err := p.Watch(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := startBox(t, p, uid)
+			b.run("cd " + dir)
+
+			// git config: rename over the file.
+			git(t, dir, "-c", "safe.directory=*", "config", "x.y", "host")
+			chownAll(t, dir+"/.git", uid)
+			l := await(t, lost, dir+"/.git/config")
+			if out := rebind(t, p, b, l, uid); len(out.Bound) != 1 || out.Tampered || out.Anew {
+				t.Errorf("git config: %+v", out)
+			}
+			b.fails("echo x >> .git/config", "Read-only file system")
+			b.works("grep -q host .git/config")
+
+			// An atomic save of a hidden file.
+			write(t, dir+"/.env.new~", "SECRET=2")
+			rename(t, dir+"/.env.new~", dir+"/.env")
+			l = await(t, lost, dir+"/.env")
+			rebind(t, p, b, l, uid)
+			if out := b.works("cat .env"); out != "" {
+				t.Errorf("the new secret is visible: %q", out)
+			}
+
+			// A removal: the placeholder takes the place.
+			remove(t, dir+"/.envrc")
+			l = await(t, lost, dir+"/.envrc")
+			rebind(t, p, b, l, uid)
+			b.fails("echo x > .envrc", "")
+			b.fails("rmdir .envrc", "busy")
+
+			// A placeholder that becomes a file.
+			remove(t, dir+"/.mcp.json")
+			write(t, dir+"/.mcp.json", "{}")
+			l = await(t, lost, dir+"/.mcp.json")
+			rebind(t, p, b, l, uid)
+			b.fails("echo x > .mcp.json", "Read-only file system")
+
+			// The directory above a mount is moved away and made anew.
+			rename(t, dir+"/.github", dir+"/g2")
+			l = await(t, lost, dir+"/.github")
+			if out := rebind(t, p, b, l, uid); len(out.Bound) != 2 {
+				t.Errorf("mv .github: %+v", out)
+			}
+			b.fails("echo x > .github/workflows/x", "Read-only file system")
+			b.fails("mv .github g3", "busy")
+
+			if missing, err := p.Verify(b.pid); err != nil || len(missing) > 0 {
+				t.Errorf("not in force at the end: %+v %v", missing, err)
+			}
+		})
+	}
+}
+
+func rename(t testing.TB, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t testing.TB, name string) {
+	t.Helper()
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBoxRebindSeesOpenFiles: what was opened while a file lay bare is found.
+func TestBoxRebindSeesOpenFiles(t *testing.T) {
+	dir := worldDir(t)
+	build(t, dir, map[string]string{".envrc": "old", ".husky/pre": "x", "src/a": "a"})
+	_, p := planned(t, dir, writable, 0)
+	b := startBox(t, p, 0)
+	b.run("cd " + dir)
+	mount := func(name string) Lost {
+		for _, m := range p.Mounts {
+			if m.Destination == dir+"/"+name {
+				return Lost{Mount: m}
+			}
+		}
+		t.Fatalf("no mount on %s", name)
+		return Lost{}
+	}
+	expose := func(name string) {
+		write(t, dir+"/src/new", "new")
+		rename(t, dir+"/src/new", dir+"/"+name)
+	}
+	for _, c := range []struct{ what, open, close string }{
+		{"for writing", "exec 9>>.envrc", "exec 9>&-"},
+		{"for reading", "exec 9<.envrc", "exec 9<&-"},
+		{"by a second name", "ln .envrc src/second", "rm src/second"},
+		{"not at all", "true", "true"},
+	} {
+		expose(".envrc")
+		b.works(c.open)
+		if out := rebind(t, p, b, mount(".envrc"), 0); out.Tampered != (c.what != "not at all") {
+			t.Errorf("%s: tampered %v", c.what, out.Tampered)
+		}
+		b.works(c.close)
+	}
+	rename(t, dir+"/.husky", dir+"/h2")
+	build(t, dir, map[string]string{".husky/pre": "y"})
+	b.works("cd .husky")
+	if out := rebind(t, p, b, mount(".husky"), 0); !out.Tampered {
+		t.Error("a working directory in the exposed directory was not seen")
+	}
+}
+
+// TestBoxRebindRefusesLinks: a link cannot be covered.
+func TestBoxRebindRefusesLinks(t *testing.T) {
+	dir := worldDir(t)
+	build(t, dir, map[string]string{".envrc": "old"})
+	_, p := planned(t, dir, writable, 0)
+	b := startBox(t, p, 0)
+	remove(t, dir+"/.envrc")
+	if err := os.Symlink("src", dir+"/.envrc"); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range p.Mounts {
+		if m.Destination == dir+"/.envrc" {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if _, err := p.Rebind(ctx, b.pid, Lost{Mount: m}); err == nil {
+				t.Error("a link was accepted")
+			}
+		}
+	}
+}
+
+// TestBoxQuarantine makes a repository inside where none was.
+func TestBoxQuarantine(t *testing.T) {
+	dir := worldDir(t)
+	build(t, dir, map[string]string{"a": "a"})
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("needs git")
+	}
+	_, p := planned(t, dir, writable, 0)
+	b := startBox(t, p, 0)
+	b.run("cd " + dir)
+	b.works("git init -q . && git config user.email a@example.org && git config user.name a && git config core.fsmonitor /bin/evil && echo x > .git/hooks/post-checkout && git add a && git commit -q -m inside")
+	if names, err := os.ReadDir(dir + "/.git"); err != nil || len(names) > 0 {
+		t.Fatalf("the host sees %v, %v", names, err)
+	}
+	held, err := p.Publish(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := git(t, dir, "log", "--oneline"); !strings.Contains(out, "inside") {
+		t.Errorf("the host's log is %q", out)
+	}
+	if out := git(t, dir, "status", "--short"); out != "" {
+		t.Errorf("the host's status is %q", out)
+	}
+	want := map[string]bool{".git/config": false, ".git/hooks/post-checkout": false}
+	for _, h := range held {
+		if _, ok := want[h.Path]; !ok {
+			t.Errorf("held back %+v", h)
+		}
+		want[h.Path] = true
+	}
+	for path, seen := range want {
+		if !seen {
+			t.Errorf("%s was not held back", path)
+		}
+	}
+	if out, err := os.ReadFile(dir + "/.git/config"); err != nil || strings.Contains(string(out), "fsmonitor") {
+		t.Errorf("the published configuration is %s", out)
+	}
+}
