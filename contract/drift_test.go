@@ -104,12 +104,23 @@ func (d *drift) value(at string, typ reflect.Type, schema *jsonschema.Schema) {
 	case typ.Kind() == reflect.Slice:
 		d.value(at+"[]", typ.Elem(), s.Items2020)
 	case typ == reflect.TypeFor[map[string]string]():
-		values, _ := s.AdditionalProperties.(*jsonschema.Schema)
-		d.value(at+"{}", typ.Elem(), values)
+		d.values(at, typ.Elem(), s)
 	case typ.Kind() == reflect.String:
 		d.enum(at, typ, s)
 	case want == "integer":
 		d.integer(at, s)
+	}
+}
+
+// values are those of a map, which the schema knows by patterns of their keys.
+func (d *drift) values(at string, typ reflect.Type, s *jsonschema.Schema) {
+	if s.AdditionalProperties != false || len(s.PatternProperties) == 0 {
+		d.Errorf("%s: is open", at)
+	}
+	for _, values := range s.PatternProperties {
+		if values.Bool == nil {
+			d.value(at+"{}", typ, values)
+		}
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 const (
 	ruleRequired  = "required key is missing"
 	ruleUnknown   = "unknown key"
-	ruleName      = "is not an allowed name"
 	ruleForbidden = "matches a forbidden form"
 	rulePattern   = "does not have the required form"
 	ruleNotHere   = "is not allowed here"

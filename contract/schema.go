@@ -56,7 +56,9 @@ func match(s *jsonschema.Schema, tree any) faults {
 }
 
 // flatten collects the leaves. Our schemas branch by if and then only, so that
-// every leaf is a fact about the document and not about an alternative.
+// every leaf is a fact about the document and not about an alternative. They do
+// not use propertyNames, whose location in the library is overwritten by what it
+// validates next.
 func flatten(e *jsonschema.ValidationError, fs faults) faults {
 	here := fault{path: e.InstanceLocation}
 	switch k := e.ErrorKind.(type) {
@@ -75,8 +77,6 @@ func flatten(e *jsonschema.ValidationError, fs faults) faults {
 			fs = append(fs, fault{rule: ruleUnknown}.at(here.path...).below(key))
 		}
 		return fs
-	case *kind.PropertyNames:
-		return append(fs, fault{rule: ruleName}.at(here.path...).below(k.Property))
 	}
 	here.rule, here.size = phrase(e.ErrorKind)
 	return append(fs, here)
