@@ -97,7 +97,7 @@ func (s *Server) streamCall(ctx context.Context, w http.ResponseWriter, id strin
 	frames := &frameWriter{out: s.stream(w), callID: id, log: s.opts.Logger}
 	written := make(chan error, 1)
 	go func() {
-		defer queue.stop()
+		defer queue.cutOff() // the program does not wait for a client that is gone
 		written <- frames.writeCall(queue)
 	}()
 	queue.finish(s.run(ctx, id, call, queue.put))

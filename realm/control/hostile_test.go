@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"realm.dev/contract"
+	"realm.dev/realm/control/controltest"
 )
 
 const ok = contract.Code("200")
@@ -96,7 +97,7 @@ var requests = map[string]struct {
 func TestHostileBytes(t *testing.T) {
 	for name, tt := range requests {
 		t.Run(name, func(t *testing.T) {
-			session := newFakeSession()
+			session := controltest.New(contract.Ready)
 			path, _ := serveFake(t, session, Options{})
 			c := dial(t, path)
 			// What is sent after the request must never be taken for one.
@@ -105,7 +106,7 @@ func TestHostileBytes(t *testing.T) {
 			}
 			all, _ := io.ReadAll(c)
 			checkAnswer(t, all, tt.bytes, tt.want)
-			calls, stops, _ := session.counts()
+			calls, stops := len(session.Calls()), len(session.Graces())
 			if tt.want != ok && calls+stops != 0 {
 				t.Errorf("refused, yet %d calls and %d stops reached the session", calls, stops)
 			}
@@ -168,7 +169,7 @@ func checkAnswer(t *testing.T, all []byte, request string, want contract.Code) {
 
 // SOCK-17: OPTIONS tells the methods and nothing else.
 func TestOptions(t *testing.T) {
-	path, _ := serveFake(t, newFakeSession(), Options{})
+	path, _ := serveFake(t, controltest.New(contract.Ready), Options{})
 	for target, want := range map[string]string{"/v1/record": "GET, HEAD, OPTIONS", "/v1/stop": "OPTIONS, POST"} {
 		c := dial(t, path)
 		fmt.Fprintf(c, "OPTIONS %s HTTP/1.1\r\nHost: realm\r\nAccess-Control-Request-Method: POST\r\n\r\n", target)
@@ -188,7 +189,7 @@ func TestOptions(t *testing.T) {
 
 // SOCK-10: a header without end is refused early, not read to its end.
 func TestHeaderFlood(t *testing.T) {
-	path, _ := serveFake(t, newFakeSession(), Options{})
+	path, _ := serveFake(t, controltest.New(contract.Ready), Options{})
 	c := dial(t, path)
 	sent := 0
 	flood := []byte(strings.Repeat("A", 64<<10))
@@ -218,7 +219,7 @@ func TestSlowloris(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			session := newFakeSession()
+			session := controltest.New(contract.Ready)
 			path, _ := serveFake(t, session, short)
 			c := dial(t, path)
 			_, err := io.WriteString(c, tt.first)
@@ -232,7 +233,7 @@ func TestSlowloris(t *testing.T) {
 			} else if len(all) != 0 {
 				t.Errorf("got %q", all)
 			}
-			if calls, _, _ := session.counts(); calls != 0 {
+			if len(session.Calls()) != 0 {
 				t.Error("the session was called")
 			}
 		})
@@ -241,7 +242,7 @@ func TestSlowloris(t *testing.T) {
 
 // SOCK-10: connections above the cap are answered and closed; places come back.
 func TestConnectionCap(t *testing.T) {
-	path, _ := serveFake(t, newFakeSession(), Options{MaxConns: 4})
+	path, _ := serveFake(t, controltest.New(contract.Ready), Options{MaxConns: 4})
 	idle := make([]net.Conn, 4)
 	for i := range idle {
 		idle[i] = dial(t, path)
@@ -263,7 +264,7 @@ func TestConnectionCap(t *testing.T) {
 // SOCK-15: the server reads with read(2), so the kernel drops descriptors that
 // come along: the pipe whose write end was sent ends once the bytes are read.
 func TestPassedDescriptorsAreDropped(t *testing.T) {
-	path, _ := serveFake(t, newFakeSession(), Options{})
+	path, _ := serveFake(t, controltest.New(contract.Ready), Options{})
 	c := dial(t, path)
 	r, w, err := os.Pipe()
 	must(t, err)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"realm.dev/contract"
+	"realm.dev/realm/control/controltest"
 )
 
 // connectEnv makes the test binary a client of the socket that it names.
@@ -151,7 +152,7 @@ func TestOtherUserIsClosedBeforeHTTP(t *testing.T) {
 	}
 	dir := socketDir(t)
 	path := filepath.Join(dir, "s.sock")
-	srv := Serve(mustListen(t, path), newFakeSession(), Options{})
+	srv := Serve(mustListen(t, path), controltest.New(contract.Ready), Options{})
 	defer closeServer(t, srv)
 	for path, mode := range map[string]fs.FileMode{dir: 0o755, path: 0o666} {
 		if err := os.Chmod(path, mode); err != nil {

@@ -3,104 +3,10 @@ package control
 import (
 	"encoding/base64"
 	"log/slog"
-	"sync"
-	"time"
 	"unicode/utf8"
 
 	"realm.dev/contract"
 )
-
-const (
-	chunkBytes  = 32 << 10 // of output in one frame at most
-	queueChunks = 32       // that wait for the client: 1 MiB
-)
-
-// chunk is a piece of what a call printed.
-type chunk struct {
-	stream string
-	offset int64
-	data   []byte
-}
-
-// outputQueue stands between a call and the client that reads its output. It
-// is bounded. A client that is merely slower than the program slows that
-// program's pipe; one that stops reading costs one stall, and from then on
-// put drops what it is given.
-type outputQueue struct {
-	stall    time.Duration
-	chunks   chan chunk
-	result   chan contract.ToolResult
-	cutOnce  sync.Once
-	cut      chan struct{} // closed: a stall was too long
-	stopOnce sync.Once
-	stopped  chan struct{} // closed: nobody takes chunks any more
-}
-
-func newOutputQueue(stall time.Duration) *outputQueue {
-	return &outputQueue{
-		stall:   stall,
-		chunks:  make(chan chunk, queueChunks),
-		result:  make(chan contract.ToolResult, 1),
-		cut:     make(chan struct{}),
-		stopped: make(chan struct{}),
-	}
-}
-
-// put is the call's Output.
-func (q *outputQueue) put(stream string, offset int64, p []byte) {
-	for len(p) > 0 {
-		n := chunkLen(p)
-		if !q.putChunk(chunk{stream, offset, append([]byte(nil), p[:n]...)}) {
-			return
-		}
-		offset, p = offset+int64(n), p[n:]
-	}
-}
-
-// chunkLen is how much of p goes into one frame; it does not split a rune.
-func chunkLen(p []byte) int {
-	if len(p) <= chunkBytes {
-		return len(p)
-	}
-	for n := chunkBytes; n > chunkBytes-utf8.UTFMax; n-- {
-		if utf8.RuneStart(p[n]) {
-			return n
-		}
-	}
-	return chunkBytes
-}
-
-func (q *outputQueue) putChunk(c chunk) bool {
-	select {
-	case <-q.cut:
-		return false
-	case <-q.stopped:
-		return false
-	default:
-	}
-	select {
-	case q.chunks <- c:
-		return true
-	default:
-	}
-	timer := time.NewTimer(q.stall)
-	defer timer.Stop()
-	select {
-	case q.chunks <- c:
-		return true
-	case <-timer.C:
-		q.cutOnce.Do(func() { close(q.cut) })
-	case <-q.cut:
-	case <-q.stopped:
-	}
-	return false
-}
-
-// finish gives the result; it is called once.
-func (q *outputQueue) finish(result contract.ToolResult) { q.result <- result }
-
-// stop makes put return at once, for ever.
-func (q *outputQueue) stop() { q.stopOnce.Do(func() { close(q.stopped) }) }
 
 // frameWriter numbers and writes the frames of one call.
 type frameWriter struct {
@@ -114,47 +20,48 @@ type frameWriter struct {
 func (f *frameWriter) writeCall(q *outputQueue) error {
 	cut := q.cut
 	for {
-		select {
-		case c := <-q.chunks:
-			if err := f.output(c); err != nil {
-				return err
-			}
-			continue
-		default:
+		if err := f.drain(q); err != nil {
+			return err
 		}
 		// Nothing waits, so the client gets what is written so far.
 		if err := f.out.flush(); err != nil {
 			return err
 		}
-		var err error
 		select {
-		case c := <-q.chunks:
-			err = f.output(c)
+		case <-q.ready:
 		case <-cut:
 			cut = nil // said once
-			err = f.tooSlow()
+			if err := f.tooSlow(q); err != nil {
+				return err
+			}
 		case result := <-q.result:
 			return f.end(q, cut, result)
-		}
-		if err != nil {
-			return err
 		}
 	}
 }
 
 // end writes what the call had printed before it returned, and the result.
 func (f *frameWriter) end(q *outputQueue, cut <-chan struct{}, result contract.ToolResult) error {
-	for {
-		var err error
-		select {
-		case c := <-q.chunks:
-			err = f.output(c)
-		case <-cut:
-			cut, err = nil, f.tooSlow()
-		default:
-			return f.result(result)
+	if err := f.drain(q); err != nil {
+		return err
+	}
+	select {
+	case <-cut:
+		if err := f.tooSlow(q); err != nil {
+			return err
 		}
-		if err != nil {
+	default:
+	}
+	return f.result(result)
+}
+
+func (f *frameWriter) drain(q *outputQueue) error {
+	for {
+		c, ok := q.take()
+		if !ok {
+			return nil
+		}
+		if err := f.output(c); err != nil {
 			return err
 		}
 	}
@@ -183,14 +90,21 @@ func (f *frameWriter) output(c chunk) error {
 	return f.send(contract.Frame{Type: contract.FrameOutput, Output: &frame})
 }
 
-func (f *frameWriter) tooSlow() error {
+// tooSlow says that output was left out, after all that was not.
+func (f *frameWriter) tooSlow(q *outputQueue) error {
+	if err := f.drain(q); err != nil {
+		return err
+	}
 	e := contract.Errorf(contract.LimitExceeded, "the client read too slowly, so the rest of the output is not in this stream").
 		WithHint("the result follows, with the head and tail of the output")
 	return f.send(contract.Frame{Type: contract.FrameError, Error: &contract.ErrorFrame{CallID: f.callID, Error: *e}})
 }
 
 func (f *frameWriter) send(frame contract.Frame) error {
+	frame.Seq = f.seq + 1
+	if err := send(f.out, frame); err != nil {
+		return err
+	}
 	f.seq++
-	frame.Seq = f.seq
-	return send(f.out, frame)
+	return nil
 }
