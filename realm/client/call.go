@@ -56,7 +56,7 @@ func (c *Client) stream(ctx context.Context, r request, o CallOptions) (contract
 		case contract.FrameOutput:
 			data, err := contract.DecodeContent(frame.Output.Data, frame.Output.Encoding)
 			if err != nil {
-				return contract.ToolResult{}, err
+				return contract.ToolResult{}, contract.Errorf(contract.Internal, "control socket: output is not in its encoding").WithCause(err)
 			}
 			o.Output(frame.Output.Stream, frame.Output.Offset, data)
 		case contract.FrameError:

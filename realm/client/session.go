@@ -71,7 +71,17 @@ func fetch[T contract.Document](ctx context.Context, c *Client, r request, limit
 	if err != nil {
 		return none, lost(ctx, err)
 	}
-	return contract.Decode[T](b)
+	return decode[T](b)
+}
+
+// decode reads what the session said. That it is not valid is no fault of the
+// caller's input, which SCHEMA_INVALID would mean.
+func decode[T contract.Document](b []byte) (T, error) {
+	document, err := contract.Decode[T](b)
+	if err != nil {
+		return document, contract.Errorf(contract.Internal, "control socket: the answer does not match its schema").WithCause(err)
+	}
+	return document, nil
 }
 
 // lines reads documents, one a line.
@@ -94,9 +104,9 @@ func (l *lines[T]) next(ctx context.Context) (T, error) {
 		line = append(line, part...)
 		switch {
 		case len(line) > l.limit:
-			return none, contract.Errorf(contract.LimitExceeded, "control socket: a line has more than %d bytes", l.limit)
+			return none, contract.Errorf(contract.Internal, "control socket: a line has more than %d bytes", l.limit)
 		case err == nil:
-			return contract.Decode[T](line)
+			return decode[T](line)
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return none, lost(ctx, err)
 		}
