@@ -16,8 +16,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // The tests run realm-init as the first process of real namespaces, which the
@@ -66,8 +64,7 @@ type box struct {
 // newBox starts a container and accepts its init.
 func newBox(tb testing.TB, change ...func(*stageConfig)) *box {
 	tb.Helper()
-	b := startBox(tb, DefaultOwnerGrace, change...)
-	return b
+	return startBox(tb, DefaultOwnerGrace, change...)
 }
 
 func startBox(tb testing.TB, grace time.Duration, change ...func(*stageConfig)) *box {
@@ -106,8 +103,6 @@ func startBox(tb testing.TB, grace time.Duration, change ...func(*stageConfig)) 
 	b.start(config)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() {})
-	defer stop()
 	go func() { // a stage that failed never dials
 		select {
 		case <-b.ended:
@@ -144,6 +139,8 @@ func (b *box) start(config stageConfig) {
 		Credential: &syscall.Credential{},
 		Pdeathsig:  syscall.SIGKILL,
 	}
+	gate, open := b.gate(config)
+	cmd.Stdin = gate
 	if err := cmd.Start(); err != nil {
 		if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
 			b.tb.Skipf("namespaces are not permitted here: %v", err)
@@ -151,6 +148,7 @@ func (b *box) start(config stageConfig) {
 		b.tb.Fatal(err)
 	}
 	b.pid = cmd.Process.Pid
+	open(b.pid)
 	go func() {
 		cmd.Wait()
 		close(b.ended)
@@ -159,6 +157,24 @@ func (b *box) start(config stageConfig) {
 		cmd.Process.Kill()
 		<-b.ended
 	})
+}
+
+// gate keeps the stage waiting until it is in its cgroup.
+func (b *box) gate(config stageConfig) (stdin *os.File, open func(pid int)) {
+	if config.Cgroup == "" {
+		return nil, func(int) {}
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		b.tb.Fatal(err)
+	}
+	return r, func(pid int) {
+		r.Close()
+		defer w.Close()
+		if err := os.WriteFile(filepath.Join(config.Cgroup, "cgroup.procs"), []byte(fmt.Sprint(pid)), 0o644); err != nil {
+			b.tb.Error(err)
+		}
+	}
 }
 
 // request is a program with the usual surroundings.
@@ -247,47 +263,71 @@ func eventually(tb testing.TB, what string, ok func() bool) {
 	}
 }
 
-// hostProcesses are the processes of the container as the host sees them: all
-// whose pid namespace is init's.
+// hostProcess is a process of the container as the host sees it.
+type hostProcess struct {
+	pid, ppid, inside int
+	uid               int
+	zombie            bool
+	name              string
+}
+
+// hostProcesses are the processes in init's pid namespace.
 func (b *box) hostProcesses() []hostProcess {
 	b.tb.Helper()
 	want, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", b.pid))
 	if err != nil {
-		return nil
+		return nil // init is gone, and the kernel has ended all others
 	}
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	paths, err := filepath.Glob("/proc/[0-9]*/status")
 	if err != nil {
 		b.tb.Fatal(err)
 	}
 	var found []hostProcess
-	for _, path := range stats {
-		if ns, _ := os.Readlink(filepath.Dir(path) + "/ns/pid"); ns != want {
+	for _, path := range paths {
+		status, err := os.ReadFile(path)
+		if ns, _ := os.Readlink(filepath.Dir(path) + "/ns/pid"); err != nil || ns != want && ns != "" {
 			continue
 		}
-		stat, err := os.ReadFile(path)
-		if err != nil {
-			continue
+		if p, ok := parseStatus(string(status)); ok {
+			found = append(found, p)
 		}
-		args, _ := os.ReadFile(filepath.Dir(path) + "/cmdline")
-		rest := stat[bytes.LastIndexByte(stat, ')')+2:]
-		found = append(found, hostProcess{
-			cmdline: strings.ReplaceAll(strings.TrimRight(string(args), "\x00"), "\x00", " "),
-			zombie:  rest[0] == 'Z',
-		})
 	}
 	return found
 }
 
-type hostProcess struct {
-	cmdline string
-	zombie  bool
+// parseStatus parses /proc/PID/status; false for a process that is in no pid
+// namespace below ours.
+func parseStatus(status string) (p hostProcess, ok bool) {
+	fields := map[string][]string{}
+	for line := range strings.Lines(status) {
+		key, value, _ := strings.Cut(line, ":")
+		fields[key] = strings.Fields(value)
+	}
+	if len(fields["NSpid"]) < 2 {
+		return p, false
+	}
+	p.name = strings.Join(fields["Name"], " ")
+	p.zombie = fields["State"][0] == "Z"
+	fmt.Sscan(fields["Pid"][0], &p.pid)
+	fmt.Sscan(fields["PPid"][0], &p.ppid)
+	fmt.Sscan(fields["NSpid"][1], &p.inside)
+	fmt.Sscan(fields["Uid"][1], &p.uid)
+	return p, true
 }
 
-// programs counts the processes that are neither init nor shims.
+// programs counts the processes of the programs' uid.
 func (b *box) programs() int {
-	return len(slices.DeleteFunc(b.hostProcesses(), func(p hostProcess) bool {
-		return strings.Contains(p.cmdline, "realm-init")
-	}))
+	return len(slices.DeleteFunc(b.hostProcesses(), func(p hostProcess) bool { return p.uid != hostUID }))
 }
 
-var _ = unix.SIGKILL
+// parentOnHost is the number of the shim above a program, on the host.
+func (b *box) parentOnHost(p *Process) int {
+	b.tb.Helper()
+	for _, h := range b.hostProcesses() {
+		if h.inside == p.PID {
+			return h.ppid
+		}
+	}
+	b.tb.Fatal("the program is not there")
+	return 0
+}

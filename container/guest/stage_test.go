@@ -20,7 +20,8 @@ const stageEnv = "REALM_GUEST_TEST_STAGE"
 type stageConfig struct {
 	Root, Link, Workspace, Init string
 
-	Cgroup      string // host directory to show as /sys/fs/cgroup/memory
+	Cgroup      string // host directory of the cgroup to run in
+	CgroupMount string // where to show it below /sys/fs/cgroup; "" for nowhere
 	HostNetwork bool
 	Weak        []string
 }
@@ -144,8 +145,8 @@ func mountSys(m *mounting, c *stageConfig) {
 	m.fs("sysfs", "/sys", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	m.do("tmpfs", unix.Mount("tmpfs", filepath.Join(c.Root, "sys/fs/cgroup"), "tmpfs", 0, "mode=755"))
 	m.do("tmpfs", unix.Mount("tmpfs", filepath.Join(c.Root, "sys/firmware"), "tmpfs", unix.MS_RDONLY, ""))
-	if c.Cgroup != "" {
-		m.bind(c.Cgroup, "/sys/fs/cgroup/memory", true)
+	if c.CgroupMount != "" {
+		m.bind(c.Cgroup, "/sys/fs/cgroup/"+c.CgroupMount, true)
 	}
 	if !c.weak("sys") {
 		m.do("remount sys", unix.Mount("", filepath.Join(c.Root, "sys"), "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC|unix.MS_RELATIME, ""))

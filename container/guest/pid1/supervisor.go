@@ -106,19 +106,22 @@ func (s *supervisor) processes() (*wire.Processes, error) {
 	return list, nil
 }
 
-// reset ends every process but init. The kernel's kill(-1) is atomic towards
-// fork, so nothing escapes it.
+// reset ends every process but init. Calls are killed one by one first, while
+// their shims can still tell how they ended; the kernel's kill(-1), which is
+// atomic towards fork, then ends whatever is left.
 func (s *supervisor) reset() unix.Errno {
-	calls := s.live()
-	for _, c := range calls {
-		c.cancel()
+	var kills sync.WaitGroup
+	for _, c := range s.live() {
+		kills.Go(func() { c.kill() })
 	}
+	kills.Wait()
 	s.pool.drop()
+	rest := s.live()
 	if err := unix.Kill(-1, unix.SIGKILL); err != nil && err != unix.ESRCH {
 		return errnoOf(err)
 	}
 	deadline := newDeadline()
-	for _, c := range calls {
+	for _, c := range rest {
 		select {
 		case <-c.gone:
 		case <-deadline:
