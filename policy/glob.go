@@ -255,19 +255,24 @@ func (g *glob) match(name []nameSegment, exact bool) bool {
 	return g.done(p)
 }
 
-// matchPrefix returns the length in segments of the shortest prefix of name that
-// g matches in any case and whose last segment is not one of except; 0: none.
-func (g *glob) matchPrefix(name []nameSegment, except []string) int {
+// covers reports whether g matches name itself, and whether it matches a
+// directory above it; in any case, but not where the last segment is one of except.
+func (g *glob) covers(name []nameSegment, except []string) (self, above bool) {
 	p := g.start()
 	for i := range name {
 		if p = g.step(p, &name[i], false); p == 0 {
-			return 0
+			break
 		}
-		if g.done(p) && !slices.Contains(except, name[i].text) {
-			return i + 1
+		if !g.done(p) || slices.Contains(except, name[i].text) {
+			continue
+		}
+		if i == len(name)-1 {
+			self = true
+		} else {
+			above = true
 		}
 	}
-	return 0
+	return self, above
 }
 
 // couldMatchBelow reports whether g can match a name below dir.

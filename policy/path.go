@@ -69,15 +69,17 @@ func (c *Compiled) PathRule(rel string, op Op, st FileState) PathVerdict {
 	if op != OpWrite {
 		return PathVerdict{Effect: contract.Allow}
 	}
-	switch {
-	case c.git.rule(name) != "":
-		return refusePath(c.git.rule(name), reasonGit)
-	case len(name) == 1 && strings.EqualFold(name[0].text, ".git"):
+	if e := c.git.first(name); e != nil {
+		return refusePath(e.Rule, reasonGit)
+	}
+	if len(name) == 1 && strings.EqualFold(name[0].text, ".git") {
 		// A file made here would point host git at a directory of its choice.
 		return refusePath("git:write", reasonGit)
-	case c.protect.rule(name) != "":
-		return refusePath(c.protect.rule(name), reasonProtected)
-	case c.policy.Mode != contract.WorkspaceWrite:
+	}
+	if e := c.protect.first(name); e != nil {
+		return refusePath(e.Rule, reasonProtected)
+	}
+	if c.policy.Mode != contract.WorkspaceWrite {
 		return refusePath(ruleReadOnly, reasonReadOnly)
 	}
 	return PathVerdict{Effect: contract.Allow}
@@ -87,15 +89,18 @@ func (c *Compiled) PathRule(rel string, op Op, st FileState) PathVerdict {
 // none makes the question moot.
 func (c *Compiled) hidden(name []nameSegment, op Op, st FileState) PathVerdict {
 	unread := ""
-	for hit := range c.hide.covers(name) {
-		e := hit.entry
+	for i := range c.hide.entries {
+		e := &c.hide.entries[i]
+		self, covered := e.covers(name)
 		switch {
+		case !covered:
+			continue
 		case e.Content && st == FileUnknown:
 			unread = e.Rule
 			continue
 		case e.Content && st != FileToken:
 			continue
-		case e.BuiltIn && hit.self && op == OpWrite && st == FileAbsent:
+		case e.BuiltIn && self && op == OpWrite && st == FileAbsent:
 			// Nothing secret is there yet, and a program inside may make it too.
 			continue
 		}

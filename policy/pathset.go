@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"iter"
 	"slices"
 	"strconv"
 )
@@ -52,8 +51,8 @@ func (s *PathSet) Match(rel string) (Entry, bool) {
 	if err != nil {
 		return Entry{}, false
 	}
-	for c := range s.covers(name) {
-		return *c.entry, true
+	if e := s.first(name); e != nil {
+		return *e, true
 	}
 	return Entry{}, false
 }
@@ -66,7 +65,7 @@ func (s *PathSet) MatchSelf(rel string) (Entry, bool) {
 		return Entry{}, false
 	}
 	for i := range s.entries {
-		if s.entries[i].matchSelf(name) {
+		if self, _ := s.entries[i].covers(name); self {
 			return s.entries[i], true
 		}
 	}
@@ -83,37 +82,21 @@ func (s *PathSet) CouldMatchBelow(dir string) bool {
 	return slices.ContainsFunc(s.entries, func(e Entry) bool { return e.glob.couldMatchBelow(name) })
 }
 
-// cover is an entry and how it applies to a name.
-type cover struct {
-	entry *Entry
-	self  bool // the name itself, not a directory above it
-}
-
-// rule returns the rule of the first entry that covers name, "" when none does.
-func (s *PathSet) rule(name []nameSegment) string {
-	for c := range s.covers(name) {
-		return c.entry.Rule
-	}
-	return ""
-}
-
-// covers yields every entry that covers name.
-func (s *PathSet) covers(name []nameSegment) iter.Seq[cover] {
-	return func(yield func(cover) bool) {
-		for i := range s.entries {
-			e := &s.entries[i]
-			self := e.matchSelf(name)
-			// A directory holds no token: a content entry covers nothing below it.
-			covered := self || !e.Content && e.glob.matchPrefix(name, e.except) > 0
-			if covered && !yield(cover{entry: e, self: self}) {
-				return
-			}
+// first returns the first entry that covers name, nil when none does.
+func (s *PathSet) first(name []nameSegment) *Entry {
+	for i := range s.entries {
+		if _, covered := s.entries[i].covers(name); covered {
+			return &s.entries[i]
 		}
 	}
+	return nil
 }
 
-func (e *Entry) matchSelf(name []nameSegment) bool {
-	return len(name) > 0 && e.glob.match(name, false) && !slices.Contains(e.except, name[len(name)-1].text)
+// covers reports whether e matches name itself, and whether it covers it at
+// all. A directory holds no token: a content entry covers nothing below it.
+func (e *Entry) covers(name []nameSegment) (self, covered bool) {
+	self, above := e.glob.covers(name, e.except)
+	return self, self || above && !e.Content
 }
 
 // entriesOf compiles one pattern that is known to be valid.
