@@ -144,7 +144,9 @@ func mountSys(m *mounting, c *stageConfig) {
 	}
 	m.fs("sysfs", "/sys", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	m.do("tmpfs", unix.Mount("tmpfs", filepath.Join(c.Root, "sys/fs/cgroup"), "tmpfs", 0, "mode=755"))
-	m.do("tmpfs", unix.Mount("tmpfs", filepath.Join(c.Root, "sys/firmware"), "tmpfs", unix.MS_RDONLY, ""))
+	if !c.weak("masks") {
+		m.do("mask", unix.Mount("tmpfs", filepath.Join(c.Root, "sys/firmware"), "tmpfs", unix.MS_RDONLY, ""))
+	}
 	if c.CgroupMount != "" {
 		m.bind(c.Cgroup, "/sys/fs/cgroup/"+c.CgroupMount, true)
 	}

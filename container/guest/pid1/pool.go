@@ -45,7 +45,7 @@ func (s *shim) dead() bool {
 
 // pool keeps shims ready: starting one takes longer than running a program.
 type pool struct {
-	reaper *reaper
+	spawn func() (*shim, error)
 
 	mu      sync.Mutex
 	idle    []*shim
@@ -53,8 +53,8 @@ type pool struct {
 	rest    *time.Timer
 }
 
-func newPool(r *reaper) (*pool, error) {
-	p := &pool{reaper: r}
+func newPool(spawn func() (*shim, error)) (*pool, error) {
+	p := &pool{spawn: spawn}
 	first, err := p.spawn()
 	if err != nil {
 		return nil, err
@@ -135,8 +135,8 @@ func (p *pool) drop() {
 	p.idle = nil
 }
 
-// spawn starts a shim.
-func (p *pool) spawn() (*shim, error) {
+// spawnShim starts a shim.
+func spawnShim(r *reaper) (*shim, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (p *pool) spawn() (*shim, error) {
 		unix.Close(pair[0])
 		return nil, err
 	}
-	pid, ended, err := p.reaper.start(func() (int, error) {
+	pid, ended, err := r.start(func() (int, error) {
 		return syscall.ForkExec(self, []string{"realm-init", roleShim}, &syscall.ProcAttr{
 			Dir: "/",
 			// GOMAXPROCS set keeps the runtime from opening cgroup files.
