@@ -15,15 +15,15 @@ type CallOptions struct {
 	ID string
 	// Output takes what an exec prints while it runs, in order for each of
 	// "stdout" and "stderr", with the offset of the first byte. It must be
-	// quick: for a reader that falls behind, the rest of the output is left out
-	// (OnSlow is called) and only the result has its head and tail.
+	// quick when the call has an ID: for a reader that falls behind by seconds
+	// the rest of the output is left out, and only the result has its head and
+	// tail.
 	Output func(stream string, offset int64, p []byte)
-	// OnSlow is called at most once, when output was left out.
-	OnSlow func(*contract.Error)
 }
 
 // Call runs one tool call. That the tool failed is in the result; the error
-// says that the call was refused as a request, or that nobody answered.
+// says that the call was refused as a request, or that nobody answered. One
+// error comes with a result: LIMIT_EXCEEDED, when output was left out.
 func (c *Client) Call(ctx context.Context, call *contract.ToolCall, o CallOptions) (contract.ToolResult, error) {
 	body, err := contract.Encode(*call)
 	if err != nil {
@@ -45,6 +45,7 @@ func (c *Client) stream(ctx context.Context, r request, o CallOptions) (contract
 	}
 	defer body.Close()
 	frames := newLines[contract.Frame](body, contract.MaxResultBytes)
+	var slow error
 	for {
 		frame, err := frames.next(ctx)
 		if err != nil {
@@ -52,7 +53,7 @@ func (c *Client) stream(ctx context.Context, r request, o CallOptions) (contract
 		}
 		switch frame.Type {
 		case contract.FrameResult:
-			return *frame.Result, nil
+			return *frame.Result, slow
 		case contract.FrameOutput:
 			data, err := contract.DecodeContent(frame.Output.Data, frame.Output.Encoding)
 			if err != nil {
@@ -60,9 +61,7 @@ func (c *Client) stream(ctx context.Context, r request, o CallOptions) (contract
 			}
 			o.Output(frame.Output.Stream, frame.Output.Offset, data)
 		case contract.FrameError:
-			if o.OnSlow != nil {
-				o.OnSlow(&frame.Error.Error)
-			}
+			slow = &frame.Error.Error
 		default:
 			return contract.ToolResult{}, contract.Errorf(contract.Internal, "control socket: a frame that does not belong to a call")
 		}

@@ -15,23 +15,31 @@ import (
 // same request again fetches the result. Without one nobody could: the call
 // ends with its connection.
 func (s *Server) postCall(w http.ResponseWriter, r *http.Request) error {
-	id, keyed, err := callID(r)
-	if err != nil {
+	p := pending{stream: wantsStream(r)}
+	var err error
+	if p.id, p.keyed, err = callID(r); err != nil {
 		return err
 	}
-	call, err := s.toolCall(w, r)
-	if err != nil {
+	if p.call, err = s.toolCall(w, r); err != nil {
 		return err
 	}
 	ctx := r.Context()
-	if keyed {
+	if p.keyed {
 		ctx = s.running
 	}
-	if wantsStream(r) {
-		s.streamCall(ctx, w, id, call)
+	if p.stream {
+		s.streamCall(ctx, w, p)
 		return nil
 	}
-	return reply(s, w, s.run(ctx, id, call, nil))
+	return reply(s, w, s.run(ctx, p, nil))
+}
+
+// pending is a call as it was asked for.
+type pending struct {
+	id     string
+	keyed  bool // the client gave the id
+	stream bool
+	call   *contract.ToolCall
 }
 
 // toolCall reads and decodes the body.
@@ -76,14 +84,14 @@ func validCallID(id string) bool {
 
 // run calls the session. A panic in it ends the call, not the server, and its
 // value, which may hold anything, goes nowhere.
-func (s *Server) run(ctx context.Context, id string, call *contract.ToolCall, out Output) (res contract.ToolResult) {
+func (s *Server) run(ctx context.Context, p pending, out Output) (res contract.ToolResult) {
 	defer func() {
 		if recover() != nil {
-			s.opts.Logger.Error("tool call panicked", "tool", call.Tool())
-			res = notFinished(id)
+			s.opts.Logger.Error("tool call panicked", "tool", p.call.Tool())
+			res = notFinished(p.id)
 		}
 	}()
-	return s.session.Call(ctx, id, call, out)
+	return s.session.Call(ctx, p.id, p.call, out)
 }
 
 func notFinished(id string) contract.ToolResult {
@@ -92,15 +100,21 @@ func notFinished(id string) contract.ToolResult {
 
 // streamCall runs the call here and writes its frames in a goroutine beside,
 // so that a slow client holds up the writer first.
-func (s *Server) streamCall(ctx context.Context, w http.ResponseWriter, id string, call *contract.ToolCall) {
-	queue := newOutputQueue(s.opts.StallTimeout)
-	frames := &frameWriter{out: s.stream(w), callID: id, log: s.opts.Logger}
+func (s *Server) streamCall(ctx context.Context, w http.ResponseWriter, p pending) {
+	patience := s.opts.PauseTimeout
+	if p.keyed {
+		patience = s.opts.StallTimeout
+	}
+	queue := newOutputQueue(patience, s.ending)
+	out := s.stream(w)
+	out.timeout = max(out.timeout, patience)
+	frames := &frameWriter{out: out, callID: p.id, log: s.opts.Logger}
 	written := make(chan error, 1)
 	go func() {
 		defer queue.cutOff() // the program does not wait for a client that is gone
 		written <- frames.writeCall(queue)
 	}()
-	queue.finish(s.run(ctx, id, call, queue.put))
+	queue.finish(s.run(ctx, p, queue.put))
 	if err := <-written; err != nil {
 		panic(http.ErrAbortHandler) // the client must not take this for the end
 	}

@@ -87,11 +87,12 @@ func TestWatcherLeaves(t *testing.T) {
 	path, _ := serveFake(t, session, Options{})
 	c, lines := openStream(t, path, get("/v1/record", acceptStream))
 	nextLine[contract.SessionRecord](t, lines)
-	if watchers := session.Watchers(); watchers != 1 {
+	// The server watches too.
+	if watchers := session.Watchers(); watchers != 2 {
 		t.Fatalf("%d watchers", watchers)
 	}
 	c.Close()
-	eventually(t, "no watcher is left", func() bool { return session.Watchers() == 0 })
+	eventually(t, "its watcher is gone", func() bool { return session.Watchers() == 1 })
 }
 
 func TestDocuments(t *testing.T) {
@@ -288,6 +289,49 @@ func TestSlowReaderIsCut(t *testing.T) {
 	}
 }
 
+// A call without a key waits for its reader as a pipe would, so nothing is
+// lost; until the session stops.
+func TestPausedReaderIsWaitedFor(t *testing.T) {
+	for name, stops := range map[string]bool{"reads on": false, "session stops": true} {
+		t.Run(name, func(t *testing.T) {
+			const total = 8 << 20
+			session := controltest.New(contract.Ready)
+			full, printed := make(chan struct{}), make(chan struct{})
+			session.OnCall = func(_ context.Context, id string, _ *contract.ToolCall, out Output) contract.ToolResult {
+				piece := bytes.Repeat([]byte("a"), 64<<10)
+				for offset := int64(0); offset < total; offset += int64(len(piece)) {
+					if offset == total/2 {
+						close(full) // far more than the queue and the socket hold
+					}
+					out("stdout", offset, piece)
+				}
+				close(printed)
+				return controltest.Exited(id, 0)
+			}
+			path, _ := serveFake(t, session, Options{StallTimeout: time.Millisecond, Linger: time.Minute})
+			_, lines := openStream(t, path, post("/v1/calls", acceptStream, execCall))
+			if stops {
+				session.Enter(contract.Stopping)
+				select {
+				case <-printed: // though nobody has read
+				case <-time.After(20 * time.Second):
+					t.Fatal("the call waits for its reader while the session stops")
+				}
+			} else {
+				select {
+				case <-full:
+					t.Error("the queue takes more than it may")
+				case <-time.After(100 * time.Millisecond):
+				}
+			}
+			output, cut, _ := readFrames(t, lines)
+			if cut != stops || (len(output["stdout"]) == total) == stops {
+				t.Errorf("cut %v, %d bytes of %d", cut, len(output["stdout"]), total)
+			}
+		})
+	}
+}
+
 // SOCK-12: a reader that never reads is disconnected by the write deadline.
 func TestDeadReaderIsDisconnected(t *testing.T) {
 	session := controltest.New(contract.Ready)
@@ -301,7 +345,7 @@ func TestDeadReaderIsDisconnected(t *testing.T) {
 		close(cancelled)
 		return controltest.Exited(id, 0)
 	}
-	path, _ := serveFake(t, session, Options{StallTimeout: 10 * time.Millisecond, WriteTimeout: 50 * time.Millisecond})
+	path, _ := serveFake(t, session, Options{PauseTimeout: 10 * time.Millisecond, WriteTimeout: 50 * time.Millisecond})
 	openStream(t, path, post("/v1/calls", acceptStream, execCall))
 	select {
 	case <-cancelled:

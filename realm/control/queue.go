@@ -26,7 +26,8 @@ type chunk struct {
 // put drops what it is given.
 type outputQueue struct {
 	stall  time.Duration
-	ready  chan struct{} // there may be something to take
+	ending <-chan struct{} // closed: the session stops, no stall any more
+	ready  chan struct{}   // there may be something to take
 	result chan contract.ToolResult
 	cut    chan struct{} // closed: a stall was too long, or nobody takes any more
 
@@ -37,9 +38,10 @@ type outputQueue struct {
 	isCut  bool
 }
 
-func newOutputQueue(stall time.Duration) *outputQueue {
+func newOutputQueue(stall time.Duration, ending <-chan struct{}) *outputQueue {
 	return &outputQueue{
 		stall:  stall,
+		ending: ending,
 		ready:  make(chan struct{}, 1),
 		result: make(chan contract.ToolResult, 1),
 		cut:    make(chan struct{}),
@@ -87,6 +89,9 @@ func (q *outputQueue) putPiece(c chunk) bool {
 		select {
 		case <-room:
 		case <-timeout:
+			q.cutOff()
+			return false
+		case <-q.ending:
 			q.cutOff()
 			return false
 		case <-q.cut:

@@ -47,9 +47,12 @@ type Options struct {
 	BodyTimeout time.Duration // 30 s
 	// WriteTimeout bounds each write to a client.
 	WriteTimeout time.Duration // 10 s
-	// StallTimeout is how long a call waits, once, for a client that does not
-	// read its output, before its stream is cut.
+	// StallTimeout is how long a call with a key waits for a client that does
+	// not read its output, before its stream is cut. The client can come back.
 	StallTimeout time.Duration // 2 s
+	// PauseTimeout is the same for a call without a key. Its client is all it
+	// runs for, and may be a person's pager: it waits as a pipe would.
+	PauseTimeout time.Duration // 10 min
 
 	MaxConns       int   // 128 connections at once
 	MaxHeaderBytes int   // 16 KiB
@@ -65,6 +68,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.BodyTimeout, 30*time.Second)
 	setDefault(&o.WriteTimeout, 10*time.Second)
 	setDefault(&o.StallTimeout, 2*time.Second)
+	setDefault(&o.PauseTimeout, 10*time.Minute)
 	setDefault(&o.MaxConns, 128)
 	setDefault(&o.MaxHeaderBytes, 16<<10)
 	setDefault(&o.MaxBodyBytes, contract.MaxCallBytes)
@@ -87,6 +91,7 @@ type Server struct {
 	// running is the context of calls that outlive their connection.
 	running context.Context //nolint:containedctx // the server's own lifetime, not a caller's
 	cut     context.CancelCauseFunc
+	ending  chan struct{} // closed when the session stops: no call waits for a reader then
 
 	handlers  sync.WaitGroup
 	closeOnce sync.Once
@@ -103,6 +108,7 @@ func Serve(l *Listener, s Session, o Options) *Server {
 	srv := &Server{
 		session: s,
 		opts:    o,
+		ending:  make(chan struct{}),
 		closing: make(chan struct{}),
 		closed:  make(chan struct{}),
 		done:    make(chan struct{}),
@@ -130,6 +136,7 @@ func Serve(l *Listener, s Session, o Options) *Server {
 			o.Logger.Error("control socket stopped", "err", err)
 		}
 	})
+	serving.Go(srv.awaitEnding)
 	serving.Go(srv.closeWithSession)
 	go func() {
 		serving.Wait()
@@ -142,6 +149,18 @@ func Serve(l *Listener, s Session, o Options) *Server {
 
 // Done is closed when the socket is gone from disk and no handler runs.
 func (s *Server) Done() <-chan struct{} { return s.done }
+
+// awaitEnding closes ending when the session leaves its working states.
+func (s *Server) awaitEnding() {
+	defer close(s.ending)
+	ctx, cancel := context.WithCancel(s.running)
+	defer cancel()
+	for record := range s.session.Watch(ctx) {
+		if record.State == contract.Stopping || record.State.Terminal() {
+			return
+		}
+	}
+}
 
 func (s *Server) closeWithSession() {
 	select {
