@@ -170,7 +170,9 @@ func TestBoxReadOnly(t *testing.T) {
 func rebind(t *testing.T, p *Plan, b *box, l Lost, uid int) Rebound {
 	t.Helper()
 	if uid == 0 {
+		start := time.Now()
 		out, err := p.Rebind(t.Context(), b.pid, l)
+		t.Logf("bound %d again in %v", len(out.Bound), time.Since(start).Round(time.Millisecond))
 		if err != nil {
 			t.Fatal(err, errorsCause(err))
 		}

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"io"
+	"os"
 	"path"
 	"strings"
 
@@ -36,7 +37,7 @@ func (t *Tree) planGit(_ context.Context, session string, d *draft) error {
 			return refuseLink("git:" + string(t.pol.Git))
 		}
 		return nil
-	case isDir(st) && t.emptyDir(".git"):
+	case isDir(st) && emptyDir(t.dir, ".git"):
 		t.planNoGit(session, d)
 		return nil
 	case isDir(st):
@@ -65,8 +66,8 @@ func (t *Tree) planNoGit(session string, d *draft) {
 	})
 }
 
-func (t *Tree) emptyDir(rel string) bool {
-	dir, err := openDir(t.dir, rel)
+func emptyDir(root *os.File, rel string) bool {
+	dir, err := openDir(root, rel)
 	if err != nil {
 		return false
 	}

@@ -178,7 +178,7 @@ func (it *ledged) remove(root *os.File) error {
 		}
 		return ignore(unix.Unlinkat(fd, base, unix.AT_REMOVEDIR), unix.ENOENT, unix.ENOTEMPTY, unix.ENOTDIR, unix.EEXIST)
 	}
-	aside := fmt.Sprintf("%s.realm-%x", base, it.Since.UnixNano())
+	aside := it.aside(base)
 	if it.matches(dir, base) {
 		err := unix.Renameat2(fd, base, fd, aside, unix.RENAME_NOREPLACE)
 		if errors.Is(err, unix.EINVAL) { // a file system that cannot: the look must do
@@ -192,6 +192,11 @@ func (it *ledged) remove(root *os.File) error {
 		return ignore(unix.Unlinkat(fd, aside, 0), unix.ENOENT)
 	}
 	return ignore(unix.Renameat2(fd, aside, fd, base, unix.RENAME_NOREPLACE), unix.ENOENT, unix.EEXIST)
+}
+
+// aside is where a file is looked at before it is removed; gc finds it there after a kill.
+func (it *ledged) aside(base string) string {
+	return fmt.Sprintf("%s.realm-%x", base, it.Since.UnixNano())
 }
 
 func ignore(err error, harmless ...unix.Errno) error {

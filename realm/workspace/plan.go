@@ -203,6 +203,8 @@ func (t *Tree) settle(dir *os.File, covers []cover, p *Plan) ([]cover, error) {
 			continue // it leads nowhere, or to what is not in the session
 		case isLink(st):
 			return nil, refuseLink(c.rule)
+		case c.source != "" && c.role == roleGit && !emptyDir(dir, c.path):
+			return nil, contract.Errorf(contract.PathRefused, "a .git was made while the session was prepared").WithHint("start the session again")
 		}
 		c.isDir = isDir(st)
 		if c.role == roleHide {

@@ -24,7 +24,7 @@ func (t *Tree) planProtect(ctx context.Context, _ string, d *draft) error {
 			return err
 		}
 		for _, f := range found {
-			td.cover(cover{path: f.path, role: roleProtect, rule: f.Rule, why: "is protected"})
+			td.protect(f.path, f.Entry)
 		}
 		for _, e := range half.Entries() {
 			if err := t.planLiteral(td, e); err != nil {
@@ -49,8 +49,7 @@ func (t *Tree) planLiteral(td *treeDraft, e policy.Entry) error {
 		st, err := lstatRel(t.dir, name)
 		switch {
 		case err == unix.ENOENT:
-			td.want(placeholder{path: e.Literal, isDir: true})
-			td.cover(cover{path: e.Literal, role: roleProtect, rule: e.Rule, why: "is protected"})
+			td.protect(e.Literal, e)
 			return nil
 		case err != nil:
 			return ioError(err, "a protected name could not be examined")
@@ -64,6 +63,13 @@ func (t *Tree) planLiteral(td *treeDraft, e policy.Entry) error {
 		}
 	}
 	return nil
+}
+
+// protect covers a name. It asks for a placeholder in any case: what is there now may be the
+// placeholder of another session, which ends before this one.
+func (td *treeDraft) protect(name string, e policy.Entry) {
+	td.want(placeholder{path: name, isDir: true})
+	td.cover(cover{path: name, role: roleProtect, rule: e.Rule, why: "is protected"})
 }
 
 // match is a name that an entry of a path set matches.
