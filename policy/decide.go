@@ -1,6 +1,10 @@
 package policy
 
-import "realm.dev/contract"
+import (
+	"cmp"
+
+	"realm.dev/contract"
+)
 
 // Request is one call and what the caller found out about it.
 type Request struct {
@@ -26,8 +30,9 @@ func (d Decision) Err() error {
 		return nil
 	case contract.Ask:
 		return contract.Errorf(contract.PermissionUnavailable, "nobody was asked (%s)", d.Rule)
+	case contract.Deny:
 	}
-	return contract.Errorf(d.Code, "%s (%s)", d.Reason, d.Rule)
+	return contract.Errorf(cmp.Or(d.Code, contract.PermissionDenied), "%s (%s)", d.Reason, d.Rule)
 }
 
 // Decide applies the local rules in their order: paths, shell, limits, the

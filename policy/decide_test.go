@@ -99,7 +99,7 @@ func TestUnknownEffectDenies(t *testing.T) {
 			t.Errorf("%q: %+v", effect, d)
 		}
 	}
-	if err := (Decision{}).Err(); err == nil {
+	if err := (Decision{}).Err(); contract.CodeOf(err) != contract.PermissionDenied {
 		t.Error("the zero decision lets a call through")
 	}
 }

@@ -96,8 +96,16 @@ func TestGlobPrune(t *testing.T) {
 		pattern, dir string
 		want         bool
 	}{
-		{"a/b/c", "", true}, {"a/b/c", "a", true}, {"a/b/c", "A/B", true}, {"a/b/c", "a/b/c", false},
-		{"a/b/c", "x", false}, {"**/x", "a/b", true}, {"a/**", "b", false}, {"a/**", "a/b", true}, {"a/*.go", "a", true}, {"*.go", "d", false},
+		{"a/b/c", "", true},
+		{"a/b/c", "a", true},
+		{"a/b/c", "A/B", true},
+		{"a/b/c", "a/b/c", false},
+		{"a/b/c", "x", false},
+		{"**/x", "a/b", true},
+		{"a/**", "b", false},
+		{"a/**", "a/b", true},
+		{"a/*.go", "a", true},
+		{"*.go", "d", false},
 	} {
 		globs, err := parseGlob(test.pattern)
 		if err != nil {

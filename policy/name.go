@@ -94,6 +94,7 @@ func (t *token) match(r, folded rune, exact bool) bool {
 	switch t.kind {
 	case tokenAny:
 		return true
+	case tokenStar: // segment.match takes it
 	case tokenRune:
 		return t.r == r || !exact && t.folded == folded
 	case tokenClass:

@@ -263,7 +263,13 @@ func TestSplitWords(t *testing.T) {
 // shell.
 func TestShellFormIsBounded(t *testing.T) {
 	for _, part := range [][]string{
-		{"env"}, {"env", "-Z"}, {"sudo", "-Z", "-Y"}, {"find", "-exec"}, {"env", "-S", "env -S x"}, {"env", "-Z", "-S", "a"}, {"bwrap", "setpriv"},
+		{"env"},
+		{"env", "-Z"},
+		{"sudo", "-Z", "-Y"},
+		{"find", "-exec"},
+		{"env", "-S", "env -S x"},
+		{"env", "-Z", "-S", "a"},
+		{"bwrap", "setpriv"},
 		{"xargs", "-Zi"},
 	} {
 		var argv []string
