@@ -30,12 +30,15 @@ func podmanFlag(cmd *cobra.Command, url *string) {
 
 // open connects to the engine and opens realm on it.
 func (a *app) open(ctx context.Context, url string, show *progress) (*manager, error) {
+	return a.openWith(ctx, realm.Options{}, url, show)
+}
+
+func (a *app) openWith(ctx context.Context, o realm.Options, url string, show *progress) (*manager, error) {
 	dirs, err := realm.DefaultDirs()
 	if err != nil {
 		return nil, err
 	}
-	initBinary, err := findInit()
-	if err != nil {
+	if o.InitBinary, err = findInit(); err != nil {
 		return nil, err
 	}
 	show.step("connecting to Podman")
@@ -43,7 +46,8 @@ func (a *app) open(ctx context.Context, url string, show *progress) (*manager, e
 	if err != nil {
 		return nil, err
 	}
-	m, err := realm.Open(ctx, realm.Options{Dirs: dirs, Engine: engine, InitBinary: initBinary, Logger: a.logger()})
+	o.Dirs, o.Engine, o.Logger = dirs, engine, a.logger()
+	m, err := realm.Open(ctx, o)
 	if err != nil {
 		return nil, errors.Join(err, engine.Close())
 	}

@@ -94,7 +94,7 @@ func reportCoded(w io.Writer, e *contract.Error) {
 	}
 	say(w, "%s", line)
 	for _, v := range e.Violations {
-		say(w, "  %s: %s", v.Pointer, v.Rule)
+		say(w, "  %s: %s", pointerName(v.Pointer), v.Rule)
 	}
 	more(w, e)
 }

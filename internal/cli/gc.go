@@ -38,7 +38,7 @@ until 'realm rm'. Every 'realm run' does the same before it starts.`,
 func (a *app) gc(ctx context.Context, podman string, dry bool) error {
 	show := newProgress(a.Err)
 	defer show.done()
-	m, err := a.open(ctx, podman, show)
+	m, err := a.openWith(ctx, realm.Options{KeepDead: true}, podman, show)
 	if err != nil {
 		return err
 	}

@@ -48,8 +48,9 @@ func (p *progress) step(text string) {
 	defer p.mu.Unlock()
 	p.text, p.since, p.pull = text, p.now(), nil
 	if p.tty && p.quit == nil {
-		p.quit = make(chan struct{})
-		p.over.Go(func() { p.tick(p.quit) })
+		quit := make(chan struct{})
+		p.quit = quit
+		p.over.Go(func() { p.tick(quit) })
 	}
 }
 

@@ -167,7 +167,7 @@ type placedViolation struct {
 // ends with 2 when anything is.
 func (a *app) validate(v *verdict, files []string, read func(string) (document, error), check func(document) error) error {
 	v.Valid, v.Violations = true, []placedViolation{}
-	for _, path := range files {
+	for i, path := range files {
 		d, err := read(path)
 		if err == nil {
 			err = check(d)
@@ -175,9 +175,9 @@ func (a *app) validate(v *verdict, files []string, read func(string) (document, 
 		if err == nil {
 			continue
 		}
-		e := contract.AsError(err)
-		if len(e.Violations) == 0 && e.Code != contract.LimitExceeded {
-			return named(path, len(files), err)
+		e, ok := errors.AsType[*contract.Error](err)
+		if !ok || len(e.Violations) == 0 && e.Code != contract.LimitExceeded {
+			return named(i, len(files), err)
 		}
 		v.take(path, len(files) > 1, e)
 		report(a.Err, err)
@@ -213,13 +213,13 @@ func (v *verdict) take(path string, several bool, e *contract.Error) {
 	v.More += e.More
 }
 
-// named says which of several files err is about.
-func named(path string, files int, err error) error {
-	e := contract.AsError(err)
-	if files < 2 {
-		return e
+// named says which of several files err is about. One that could not be read is
+// not named: the name may be anything.
+func named(i, files int, err error) error {
+	if _, usage := errors.AsType[*usageError](err); usage || files < 2 {
+		return err
 	}
-	told := *e
-	told.Detail = path + ": " + e.Detail
+	told := *contract.AsError(err)
+	told.Detail = "file " + ordinal(i+1) + ": " + told.Detail
 	return &told
 }
