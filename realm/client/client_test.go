@@ -102,6 +102,7 @@ func TestWatchRecord(t *testing.T) {
 			session.Enter(contract.Stopping)
 		case contract.Stopping:
 			session.Enter(contract.Stopped)
+		default:
 		}
 	}
 	if diff := cmp.Diff([]contract.State{contract.Ready, contract.Stopping, contract.Stopped}, states); diff != "" {

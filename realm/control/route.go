@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -75,10 +76,13 @@ func (s *Server) serve(handle answer) http.Handler {
 		defer func() {
 			// The value of a panic may hold anything, so it is not logged.
 			if p := recover(); p != nil {
-				if p == http.ErrAbortHandler {
+				if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 					panic(p)
 				}
 				s.opts.Logger.Error("control request panicked")
+				if w.Header().Get("Content-Type") != "" {
+					panic(http.ErrAbortHandler) // an answer has begun
+				}
 				s.fail(w, contract.Errorf(contract.Internal, "the request was not finished"))
 			}
 		}()

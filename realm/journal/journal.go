@@ -3,6 +3,7 @@ package journal
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"os"
 	"sync"
 	"time"
@@ -191,7 +192,7 @@ func (j *Journal) Close() error {
 	defer j.syncMu.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.broken == errClosed {
+	if errors.Is(j.broken, errClosed) {
 		return nil
 	}
 	j.broken = errClosed

@@ -90,7 +90,7 @@ func TestAppendAndVerify(t *testing.T) {
 	var kinds []contract.AuditKind
 	for {
 		e, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		must(t, err)

@@ -44,9 +44,9 @@ func (r *Reader) Head() Head { return r.head }
 func (r *Reader) next() (contract.AuditEntry, error) {
 	line, err := r.r.ReadSlice('\n')
 	switch {
-	case err == io.EOF && len(line) == 0:
+	case errors.Is(err, io.EOF) && len(line) == 0:
 		return contract.AuditEntry{}, io.EOF
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return contract.AuditEntry{}, r.bad("has no end").WithCause(ErrTorn)
 	case errors.Is(err, bufio.ErrBufferFull):
 		return contract.AuditEntry{}, r.bad("is too long")
@@ -101,10 +101,10 @@ func Verify(r io.Reader, head string) (Head, error) {
 	seen := head == "" || head == contract.FirstPrev
 	for {
 		switch _, err := reader.Next(); {
-		case err == io.EOF && !seen:
+		case errors.Is(err, io.EOF) && !seen:
 			return reader.Head(), contract.Errorf(contract.SchemaInvalid,
 				"journal: line %d is the last, and no line has the hash of the head: lines after it are missing", reader.Head().Seq)
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return reader.Head(), nil
 		case err != nil:
 			return reader.Head(), err

@@ -1,0 +1,89 @@
+package realm
+
+import (
+	"context"
+
+	"golang.org/x/sys/unix"
+
+	"realm.dev/container"
+	"realm.dev/container/guest"
+	"realm.dev/container/guest/wire"
+	"realm.dev/contract"
+)
+
+// prove shows that the sandbox is what it claims: by the kernel's own account of
+// PID 1, its mounts and limits, and by probes that try from inside what must
+// not be possible. One that succeeds, and the session never becomes ready.
+func (s *Session) prove(ctx context.Context, b *box) error {
+	var err error
+	if b.limits, err = s.mgr.engine.ReadBack(ctx, b.containerID, b.spec); err != nil {
+		return err
+	}
+	lost, err := b.plan.Verify(b.initPID)
+	if err != nil {
+		return contract.Errorf(contract.IsolationUnproven, "the session's mounts could not be read back").WithCause(err)
+	}
+	if len(lost) > 0 {
+		return contract.Errorf(contract.IsolationUnproven, "%d of the workspace's mounts are not in force", len(lost))
+	}
+	for _, l := range b.limits {
+		if l.InForce == nil {
+			b.degraded = append(b.degraded, "limit not in force: "+l.Name)
+		}
+	}
+	rep, err := b.link.Probe(ctx, s.probeRequest(b))
+	if err != nil {
+		return contract.Errorf(contract.IsolationUnproven, "the probes did not answer").WithCause(err)
+	}
+	for _, r := range rep.Results {
+		b.probes = append(b.probes, contract.Probe{Name: r.Name, OK: r.OK, Detail: r.Detail})
+		if !r.OK && r.Waived {
+			b.degraded = append(b.degraded, "probe waived: "+r.Name)
+		}
+	}
+	if failed := rep.Failed(); len(failed) > 0 {
+		s.mu.Lock()
+		s.detail.Probes = b.probes
+		s.mu.Unlock()
+		return contract.Errorf(contract.IsolationUnproven, "probe %s failed: %s (%d of %d failed)",
+			failed[0].Name, failed[0].Detail, len(failed), len(rep.Results)).
+			WithHint("run realm doctor; the session's detail lists every probe")
+	}
+	return nil
+}
+
+// probeRequest says what the probes must find.
+func (s *Session) probeRequest(b *box) guest.ProbeRequest {
+	uid, gid := b.spec.User.IDs()
+	req := guest.ProbeRequest{
+		UID: uid, GID: gid, Env: s.programEnv(b, nil, false), Dir: b.spec.Workspace.Destination,
+		Writable: []string{"/tmp", homeInside},
+		ReadOnly: []string{"/etc", "/usr", container.InitPath, container.SocketDir},
+		Rlimits:  []guest.Rlimit{{Resource: unix.RLIMIT_NOFILE, Soft: uint64(b.spec.Limits.OpenFiles), Hard: uint64(b.spec.Limits.OpenFiles)}},
+	}
+	req.HostSockets = []string{s.detail.Record.ControlSocketPath, s.mgr.dirs.link(s.mgr.realmID, s.id)}
+	if b.spec.Workspace.Write {
+		req.Writable = append(req.Writable, b.spec.Workspace.Destination)
+	} else {
+		req.ReadOnly = append(req.ReadOnly, b.spec.Workspace.Destination)
+	}
+	for _, m := range b.spec.Binds {
+		switch m.Role {
+		case "protect", "hide", "git":
+			if !m.Write {
+				req.ReadOnly = append(req.ReadOnly, m.Destination)
+			}
+		}
+	}
+	if b.spec.User.Root {
+		req.Waived = rootWaives
+	}
+	return req
+}
+
+// rootWaives names the probes that cannot hold when programs are uid 0 of the
+// namespace with the package managers' capabilities (policy user: root).
+var rootWaives = []string{
+	wire.ProbeInitCapabilities, wire.ProbeCapabilities, wire.ProbeRootfsReadOnly, wire.ProbeReadOnly + "/0", // /etc
+	wire.ProbePtraceInit, wire.ProbeSignalInit, wire.ProbeInitPrivate,
+}
