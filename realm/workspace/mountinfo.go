@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -127,6 +128,15 @@ func (m *Mount) protective() bool {
 		return true
 	}
 	return false
+}
+
+// atRisk reports whether the host can take the mount away: its mount point is
+// a name in a tree of the host's, not one that only the container has.
+func (p *Plan) atRisk(m *Mount) bool {
+	return m.protective() && slices.ContainsFunc(p.Roots, func(root string) bool {
+		rel, ok := below(root, m.Destination)
+		return ok && rel != "."
+	})
 }
 
 // Verify returns the mounts that hold the policy and are not in force in the

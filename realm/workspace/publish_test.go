@@ -91,6 +91,7 @@ func TestPublishCleans(t *testing.T) {
 		got = append(got, path)
 	}
 	slices.Sort(want)
+	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("held back (-want +got):\n%s", diff)
 	}

@@ -39,7 +39,7 @@ const (
 func (p *Plan) Rebind(ctx context.Context, initPID int, l Lost) (Rebound, error) {
 	var out Rebound
 	for _, m := range p.Mounts {
-		if !m.protective() || !contains(l.Mount.Destination, m.Destination) {
+		if !p.atRisk(&m) || !contains(l.Mount.Destination, m.Destination) {
 			continue
 		}
 		all, err := mountsOf(initPID)

@@ -15,14 +15,18 @@ import (
 	"realm.dev/policy"
 )
 
-// compile makes a policy from its document, the rest being the defaults.
-func compile(t testing.TB, doc string) *policy.Compiled {
-	t.Helper()
+// compiled makes a policy from its document, the rest being the defaults.
+func compiled(doc string) (*policy.Compiled, error) {
 	p, err := policy.Load([]byte(doc), policy.FormatJSON)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	c, err := policy.Compile(p)
+	return policy.Compile(p)
+}
+
+func compile(t testing.TB, doc string) *policy.Compiled {
+	t.Helper()
+	c, err := compiled(doc)
 	if err != nil {
 		t.Fatal(err)
 	}

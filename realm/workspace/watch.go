@@ -35,7 +35,7 @@ func (p *Plan) Watch(ctx context.Context) (<-chan Lost, error) {
 		mounts: p.Mounts, pending: map[int]bool{}, wake: make(chan struct{}, 1),
 	}
 	for i, m := range p.Mounts {
-		if m.protective() {
+		if p.atRisk(&m) {
 			dir, name := filepath.Split(m.Destination)
 			dir = filepath.Clean(dir)
 			if w.names[dir] == nil {
