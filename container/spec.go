@@ -51,6 +51,8 @@ type Init struct {
 const (
 	InitPath  = "/.realm/init"
 	SocketDir = "/.realm/link"
+	// CoverDir is where binds may show what hidden names are covered with.
+	CoverDir = "/.realm/cover"
 )
 
 // The ids of programs inside, unless UserRoot.

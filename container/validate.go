@@ -69,7 +69,7 @@ func (s *Spec) mounts() string {
 		case seen[destination]:
 			return "two mounts have one destination"
 		case slices.ContainsFunc(reserved, func(r string) bool { return destination == r || strings.HasPrefix(destination, r+"/") }) &&
-			destination != "/dev/shm":
+			destination != "/dev/shm" && destination != CoverDir:
 			return "a mount's destination is the engine's own"
 		}
 		seen[destination] = true

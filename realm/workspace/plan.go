@@ -47,7 +47,7 @@ type Guarded struct {
 
 // CoverDir is where the covers of hidden names are inside: what Rebind covers a
 // name with has to be there already.
-const CoverDir = "/.realm/cover"
+const CoverDir = container.CoverDir
 
 var sessionID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
