@@ -56,8 +56,8 @@ func (s *Session) prove(ctx context.Context, b *box) error {
 func (s *Session) probeRequest(b *box) guest.ProbeRequest {
 	uid, gid := b.spec.User.IDs()
 	req := guest.ProbeRequest{
-		UID: uid, GID: gid, Env: s.programEnv(b, nil, false), Dir: b.spec.Workspace.Destination,
-		Writable: []string{"/tmp", homeInside},
+		UID: uid, GID: gid, Env: s.programEnv(b, nil, false), Dir: b.spec.Workspace.Destination, Home: homeInside,
+		Writable: []string{"/tmp", "/home", "/dev/shm", "/var/tmp"},
 		ReadOnly: []string{"/etc", "/usr", container.InitPath, container.SocketDir},
 		Rlimits:  []guest.Rlimit{{Resource: unix.RLIMIT_NOFILE, Soft: uint64(b.spec.Limits.OpenFiles), Hard: uint64(b.spec.Limits.OpenFiles)}},
 	}

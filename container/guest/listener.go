@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"strconv"
 	"sync"
@@ -184,7 +185,8 @@ func (l *Listener) exchange(conn *wire.Conn) (*wire.Hello, error) {
 	if grace == 0 {
 		grace = DefaultOwnerGrace
 	}
-	if err := conn.Write(0, &wire.Welcome{OwnerGraceMillis: uint32(grace.Milliseconds())}); err != nil {
+	millis := uint32(min(max(grace.Milliseconds(), 0), math.MaxUint32))
+	if err := conn.Write(0, &wire.Welcome{OwnerGraceMillis: millis}); err != nil {
 		return nil, err
 	}
 	return &hello, conn.SetReadDeadline(time.Time{})

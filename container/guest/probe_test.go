@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,9 +14,9 @@ import (
 
 func (b *box) probeRequest() ProbeRequest {
 	return ProbeRequest{
-		UID: programUID, GID: programUID, Dir: "/workspace",
+		UID: programUID, GID: programUID, Dir: "/workspace", Home: "/home/u",
 		Env:         []string{"PATH=/usr/bin:/bin", "HOME=/home/u"},
-		Writable:    []string{"/workspace", "/tmp", "/home", "/run", "/dev/shm"},
+		Writable:    []string{"/workspace", "/tmp", "/home/u", "/run", "/dev/shm"},
 		ReadOnly:    []string{"/usr", "/etc/passwd", "/run/realm/link", "/run/realm/realm-init"},
 		Rlimits:     []Rlimit{{Resource: unix.RLIMIT_NOFILE, Soft: 4096, Hard: 4096}},
 		TCP:         []string{"203.0.113.7:22", "[2001:db8::7]:22"},
@@ -158,8 +159,9 @@ func TestProbeRequest(t *testing.T) {
 			t.Errorf("%s: a waived result is %+v", name, p)
 		}
 	}
-	if _, err := b.link.Probe(b.context(), ProbeRequest{UID: programUID, GID: programUID, Dir: "/nowhere"}); err == nil {
-		t.Error("probes that could not start proved something")
+	_, err := b.link.Probe(b.context(), ProbeRequest{UID: programUID, GID: programUID, Dir: "/nowhere"})
+	if !errors.Is(err, unix.ENOENT) {
+		t.Errorf("probes that could not start: %v", err)
 	}
 }
 

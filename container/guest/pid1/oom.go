@@ -22,12 +22,20 @@ func openOOMCounter() oomCounter {
 			continue
 		}
 		c := oomCounter{fd}
-		if _, ok := c.kills(); ok {
+		if _, ok := c.kills(); ok && isCgroup(fd) {
 			return c
 		}
 		unix.Close(fd)
 	}
 	return oomCounter{-1}
+}
+
+// isCgroup says whether a file is the kernel's: what programs may write to can
+// be mounted at the same place.
+func isCgroup(fd int) bool {
+	var st unix.Statfs_t
+	err := unix.Fstatfs(fd, &st)
+	return err == nil && (st.Type == unix.CGROUP_SUPER_MAGIC || st.Type == unix.CGROUP2_SUPER_MAGIC)
 }
 
 // kills is the counter's value, false when it is not visible.

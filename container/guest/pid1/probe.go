@@ -39,7 +39,14 @@ func (s *supervisor) probe(m *wire.Probe) (*wire.Report, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	defer killBelow(sh.pid)
+	report, err := askProbe(conn, m)
+	if ended := endProbe(sh); ended != nil {
+		return nil, ended
+	}
+	return report, err
+}
+
+func askProbe(conn *wire.Conn, m *wire.Probe) (*wire.Report, error) {
 	if err := conn.Write(0, m); err != nil {
 		return nil, err
 	}
@@ -47,11 +54,40 @@ func (s *supervisor) probe(m *wire.Probe) (*wire.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	var report wire.Report
 	if f.Type != wire.TypeReport {
 		return nil, unix.EPROTO
 	}
+	var report wire.Report
 	return &report, wire.DecodeInto(&report, f.Payload)
+}
+
+// endProbe ends what is left of the probe and returns why it could not be
+// started, if that was so.
+func endProbe(sh *shim) error {
+	if err := killBelow(sh.pid); err != nil {
+		return err
+	}
+	if err := sh.conn.SetReadDeadline(time.Now().Add(probePatience)); err != nil {
+		return err
+	}
+	for {
+		f, err := sh.conn.Read()
+		if err != nil {
+			return err
+		}
+		m, err := wire.Decode(f.Type, f.Payload)
+		if err != nil {
+			return err
+		}
+		if m, ok := m.(*wire.Exited); ok && m.Outcome == wire.OutcomeNotStarted {
+			return unix.Errno(m.Errno)
+		} else if ok && m.Background == 0 {
+			return nil
+		}
+		if _, idle := m.(*wire.Idle); idle {
+			return nil
+		}
+	}
 }
 
 // startProbe has sh run this binary with the ids, environment and directory of
@@ -79,7 +115,7 @@ func startProbe(sh *shim, m *wire.Probe) (*wire.Conn, error) {
 	}
 	if err == nil {
 		err = sh.conn.Write(0, &wire.Exec{
-			Call: roleProbe, Argv: []string{self, roleProbe}, Env: m.Env, Dir: m.Dir, UID: m.UID, GID: m.GID,
+			Call: roleProbe, Argv: []string{self, roleProbe}, Env: m.Env, Dir: m.Dir, Home: m.Home, UID: m.UID, GID: m.GID,
 		}, pair[1], null, null)
 	}
 	if err != nil {

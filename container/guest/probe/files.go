@@ -3,6 +3,9 @@ package probe
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -44,7 +47,7 @@ func (r *report) files(m *wire.ProbeRequest) {
 	r.add(wire.ProbeHostSockets, each(append(hostSockets[:len(hostSockets):len(hostSockets)], m.HostSockets...), noSocket))
 	r.add(wire.ProbeProcMasked, each(masked, empty))
 	r.add(wire.ProbeProcReadOnly, worst(each(unwritable, noWrite), each(readOnlyProc, readOnlyMount)))
-	r.add(wire.ProbeSysReadOnly, worst(readOnlyMount("/sys/fs/cgroup"), readOnlyMount("/sys")))
+	r.add(wire.ProbeSysReadOnly, worst(cgroupReadOnly("/sys/fs/cgroup"), readOnlyMount("/sys")))
 	r.add(wire.ProbeRootfsReadOnly, worst(readOnly("/"), readOnlyMount("/")))
 	addEach(r, wire.ProbeWritable, m.Writable, writable)
 	addEach(r, wire.ProbeReadOnly, m.ReadOnly, readOnly)
@@ -91,6 +94,36 @@ func noWrite(path string) result {
 	return pass("not writable")
 }
 
+// scratchMax is how large a runtime makes the memory file system that holds the
+// hierarchies of cgroup v1.
+const scratchMax = 1 << 20
+
+// cgroupReadOnly passes when no cgroup can be written. With cgroup v1 the
+// hierarchies are mounts below a memory file system of the runtime's, which
+// crun leaves writable: it holds nothing, and must be small.
+func cgroupReadOnly(path string) result {
+	var st unix.Statfs_t
+	if unix.Statfs(path, &st) != nil || st.Flags&unix.ST_RDONLY != 0 || st.Type != unix.TMPFS_MAGIC {
+		return readOnlyMount(path)
+	}
+	if st.Blocks*uint64(st.Bsize) > scratchMax {
+		return bad("writable")
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return bad("not visible")
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		if r := readOnlyMount(filepath.Join(path, e.Name())); !r.ok {
+			return r
+		}
+	}
+	return pass("read-only")
+}
+
 // readOnlyMount passes when the mount at path is read-only, or nothing is
 // there.
 func readOnlyMount(path string) result {
@@ -102,6 +135,30 @@ func readOnlyMount(path string) result {
 		return bad("not visible")
 	case st.Flags&unix.ST_RDONLY == 0:
 		return bad("writable")
+	}
+	return pass("read-only")
+}
+
+// kernelMounts passes when every mount of the kernel's own controls is
+// read-only, wherever it is. (Some engines put cgroup v1 hierarchies on a small
+// tmpfs that is writable; it controls nothing.)
+func kernelMounts(path string) result {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return bad("not visible")
+	}
+	for line := range strings.Lines(string(b)) {
+		mount, super, ok := strings.Cut(line, " - ")
+		fields, fstype := strings.Fields(mount), strings.Fields(super)
+		if !ok || len(fields) < 6 || len(fstype) < 1 {
+			return bad("not visible")
+		}
+		switch fstype[0] {
+		case "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "bpf", "configfs":
+			if !slices.Contains(strings.Split(fields[5], ","), "ro") {
+				return bad("writable")
+			}
+		}
 	}
 	return pass("read-only")
 }

@@ -85,6 +85,16 @@ func (c *coder) str(v *string, limit int) {
 	}
 }
 
+// text codes a string that people get to see: printable ASCII only.
+func (c *coder) text(v *string, limit int) {
+	c.str(v, limit)
+	for _, b := range []byte(*v) {
+		if b < ' ' || b > '~' {
+			c.fail("text is not printable")
+		}
+	}
+}
+
 // list codes a list of at most limit elements, each of which takes at least
 // one byte: a count above the bytes left is refused before it is allocated.
 func list[T any](c *coder, v *[]T, limit int, element func(*coder, *T)) {

@@ -48,7 +48,7 @@ func (m *Exited) code(c *coder) {
 	}
 	c.u8(&m.Code)
 	c.u8(&m.Signal)
-	c.str(&m.Phase, MaxDetail)
+	c.text(&m.Phase, MaxDetail)
 	c.u32(&m.Errno)
 	c.u64(&m.UserMicros)
 	c.u64(&m.SysMicros)
@@ -95,6 +95,7 @@ func (m *Probe) code(c *coder) {
 	c.u32(&m.GID)
 	c.strs(&m.Env, MaxArgs, MaxString)
 	c.str(&m.Dir, MaxPath)
+	c.str(&m.Home, MaxPath)
 	c.strs(&m.Writable, MaxProbes, MaxPath)
 	c.strs(&m.ReadOnly, MaxProbes, MaxPath)
 	codeRlimits(c, &m.Rlimits)
@@ -110,10 +111,10 @@ func (m *Probe) code(c *coder) {
 }
 
 func (r *ProbeResult) code(c *coder) {
-	c.str(&r.Name, MaxDetail)
+	c.text(&r.Name, MaxDetail)
 	c.boolean(&r.OK)
 	c.boolean(&r.Waived)
-	c.str(&r.Detail, MaxDetail)
+	c.text(&r.Detail, MaxDetail)
 }
 
 func (m *Report) code(c *coder) {

@@ -6,6 +6,7 @@ type ProbeRequest struct {
 	UID, GID uint32   // ids of the programs in the container
 	Env      []string // the environment that programs get
 	Dir      string   // the working directory that programs get
+	Home     string   // the home directory that programs get; made as for them
 
 	Writable []string // paths that have to be writable
 	ReadOnly []string // paths that must not be writable

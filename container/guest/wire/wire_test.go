@@ -26,7 +26,7 @@ func messages() []Message {
 		&Kill{Call: "c"},
 		&List{},
 		&Processes{Processes: []ProcessInfo{{Call: "c", PID: 1, PPID: 2, UID: 3, State: 'S', Name: "n"}}, Truncated: true},
-		&Probe{ProbeRequest{UID: 1, GID: 2, Env: []string{"A=b"}, Dir: "/", Writable: []string{"/w"}, ReadOnly: []string{"/r"}, Rlimits: limits, MemoryBytes: 1, PidsMax: 2, CPUMicros: 3, CPUPeriod: 4, TCP: []string{"t"}, UDP: []string{"u"}, Names: []string{"n"}, HostSockets: []string{"/s"}, Waived: []string{"x"}}},
+		&Probe{ProbeRequest{UID: 1, GID: 2, Env: []string{"A=b"}, Dir: "/", Home: "/h", Writable: []string{"/w"}, ReadOnly: []string{"/r"}, Rlimits: limits, MemoryBytes: 1, PidsMax: 2, CPUMicros: 3, CPUPeriod: 4, TCP: []string{"t"}, UDP: []string{"u"}, Names: []string{"n"}, HostSockets: []string{"/s"}, Waived: []string{"x"}}},
 		&Report{Results: []ProbeResult{{Name: "n", OK: true, Waived: true, Detail: "d"}}},
 		&Reset{},
 		&Shutdown{},
@@ -77,6 +77,7 @@ func TestLimits(t *testing.T) {
 		"no argv":  &Exec{Call: "c"},
 		"list":     &Processes{Processes: make([]ProcessInfo, MaxList+1)},
 		"frame":    &Exec{Call: "c", Argv: strings.Split(strings.Repeat(strings.Repeat("x", 100<<10)+" ", 11), " ")},
+		"text":     &Exited{Outcome: OutcomeNotStarted, Phase: "\x1b[2J"},
 		"outcome":  &Exited{Outcome: outcomeEnd},
 	} {
 		if _, err := Encode(m); err == nil {
