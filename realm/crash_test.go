@@ -13,10 +13,15 @@ import (
 
 	"realm.dev/contract"
 	"realm.dev/realm/journal"
+	"realm.dev/realm/workspace"
 )
 
-// TestMain lets the test binary be a realm that is killed at a named step.
+// TestMain lets the test binary be the helper that binds mounts, as realm's own
+// binary is, and a realm that is killed at a named step.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == workspace.HelperArg {
+		os.Exit(workspace.HelperMain(os.Args[2:]))
+	}
 	if step := os.Getenv("REALM_TEST_CRASH_AT"); step != "" {
 		crashAt(step)
 	}

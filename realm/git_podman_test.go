@@ -4,8 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"realm.dev/contract"
 )
@@ -96,13 +98,37 @@ func TestGitWrite(t *testing.T) {
 		hostGit(t, dir, "config", "realm.probe", "v"+randomID(4))
 		want := hostGit(t, dir, "config", "realm.probe")
 		waitFor(t, func() bool {
-			res := sh(t, s, "git config realm.probe")
-			return res.Error == nil && strings.TrimSpace(res.Exec.Stdout.Head) == want
+			res := sh(t, s, "git config realm.probe; test ! -w .git/config")
+			return res.Error == nil && strings.TrimSpace(res.Exec.Stdout.Head) == want && *res.Exec.ExitCode == 0
 		})
 		refused(t, s, "echo evil > .git/config", "git config core.fsmonitor x", "rm .git/config")
 	}
 	if got := s.Record().State; got != contract.Ready {
 		t.Errorf("state %s: %+v", got, s.Detail().Conditions)
+	}
+}
+
+// What a session writes into a protected file in the moment in which the host
+// has taken its mount away is found, and the session ends.
+func TestTamperingWhileAMountIsLostEndsTheSession(t *testing.T) {
+	r := newRig(t)
+	dir := gitDir(t)
+	s := r.session(t, writable+"git: write\n", dir)
+	go s.Call(t.Context(), "tamper", &contract.ToolCall{Exec: &contract.ExecCall{Shell: true,
+		Script: "while :; do echo '[core] fsmonitor = evil' >> .git/config; done 2>/dev/null"}}, nil)
+	waitFor(t, func() bool { return len(s.Detail().Background) > 0 })
+	hostGit(t, dir, "config", "realm.probe", "x")
+	select {
+	case <-s.Done():
+	case <-time.After(30 * time.Second):
+		b, _ := os.ReadFile(filepath.Join(dir, ".git/config"))
+		if strings.Contains(string(b), "evil") {
+			t.Fatalf("the session goes on although it wrote into .git/config:\n%s", b)
+		}
+		t.Skip("the mount was back before the session could write")
+	}
+	if d := s.Detail(); d.Record.State != contract.Failed || !slices.ContainsFunc(d.Conditions, func(c contract.Condition) bool { return c.Type == ProtectionLost }) {
+		t.Errorf("state %s, conditions %+v", d.Record.State, d.Conditions)
 	}
 }
 
