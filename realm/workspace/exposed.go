@@ -97,8 +97,11 @@ func heldThroughOther(pid, cover int, name string) bool {
 func held(proc string) ([]string, error) {
 	links := []string{filepath.Join(proc, "cwd"), filepath.Join(proc, "root")}
 	fds, err := os.ReadDir(filepath.Join(proc, "fd"))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-		return nil, nil // it has ended
+	if err != nil {
+		// One that has ended, and that nobody has waited for yet, has no directory either.
+		if _, cwd := os.Readlink(links[0]); errors.Is(cwd, fs.ErrNotExist) || errors.Is(cwd, unix.ESRCH) {
+			return nil, nil
+		}
 	}
 	for _, fd := range fds {
 		links = append(links, filepath.Join(proc, "fd", fd.Name()))
