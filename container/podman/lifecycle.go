@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings/containers"
@@ -12,6 +13,9 @@ import (
 	"realm.dev/container"
 	"realm.dev/contract"
 )
+
+// createBudget bounds one creation; it takes some 10 ms.
+const createBudget = 30 * time.Second
 
 // Create makes the container of s.
 func (e *Engine) Create(ctx context.Context, s *container.Spec) (string, error) {
@@ -24,6 +28,10 @@ func (e *Engine) Create(ctx context.Context, s *container.Spec) (string, error) 
 		return "", err
 	}
 	defer release()
+	// A create that is cut off goes on in the service: the caller could not know
+	// what to remove. It is waited for, however short the caller's patience is.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createBudget)
+	defer cancel()
 	k, end := e.conn.call(ctx)
 	defer end()
 	answer, err := containers.CreateWithSpec(k.ctx, spec, nil)
