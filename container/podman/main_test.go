@@ -165,7 +165,8 @@ var probes = map[string]func(args []string) error{
 		}
 		return nil
 	},
-	"write": func(args []string) error { return os.WriteFile(args[0], []byte(args[1]), 0o644) },
+	"filter": filterProbe,
+	"write":  func(args []string) error { return os.WriteFile(args[0], []byte(args[1]), 0o644) },
 }
 
 func probeMain(args []string) int {
