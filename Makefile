@@ -8,6 +8,10 @@ MAKEFLAGS += --no-print-directory
 export GOFLAGS := $(strip $(filter-out -tags=%,$(shell go env GOFLAGS)) \
 	-tags=containers_image_openpgp,exclude_graphdriver_btrfs)
 
+# One variant of every package for build and tests: compiling the bindings takes
+# minutes. Only the race detector needs C.
+export CGO_ENABLED ?= 0
+
 HOST := integration/podmanhost/host
 ON_HOST := -exec '$(CURDIR)/$(HOST) run --'
 AS_USER := -exec '$(CURDIR)/integration/podmanhost/exec-as-user'
@@ -37,7 +41,12 @@ help: ## Say what there is to make
 
 .PHONY: build
 build: ## Build bin/realm and bin/realm-init, static
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+.PHONY: release
+release: ## Build them for amd64 and arm64, without paths of this machine
+	GOARCH=amd64 go build -trimpath -ldflags '$(LDFLAGS)' -o dist/linux-amd64/ ./cmd/...
+	GOARCH=arm64 go build -trimpath -ldflags '$(LDFLAGS)' -o dist/linux-arm64/ ./cmd/...
 
 .PHONY: podman-host
 podman-host: ## Make a Podman 5 host where the machine has no Podman 5
