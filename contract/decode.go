@@ -1,22 +1,21 @@
 package contract
 
-import (
-	"reflect"
-)
+import "reflect"
 
 // Decode is the one way into realm for a JSON document. In order: size, UTF-8
 // without byte order mark, NUL or half surrogates, one value and nothing after
 // it, no key twice, depth, schema, and the rules that a schema cannot say. The
 // bytes are read once. The error is a *Error that holds no value of the input.
 func Decode[T Document](data []byte) (T, error) {
+	var zero T
 	text := string(data)
 	kind := kindOf[T]()
 	if _, f := checkText(text, kind.limit); f != nil {
-		return none[T](faults{*f})
+		return zero, faults{*f}.err()
 	}
 	tree, _, f := readJSON(text, nil)
 	if f != nil {
-		return none[T](faults{*f})
+		return zero, faults{*f}.err()
 	}
 	return build[T](kind, tree)
 }
@@ -26,11 +25,11 @@ func Decode[T Document](data []byte) (T, error) {
 func DecodeYAML(data []byte) (Policy, error) {
 	text := string(data)
 	if _, f := checkText(text, policyDocument.limit); f != nil {
-		return none[Policy](faults{*f})
+		return Policy{}, faults{*f}.err()
 	}
 	tree, _, f := readYAML(text, nil)
 	if f != nil {
-		return none[Policy](faults{*f})
+		return Policy{}, faults{*f}.err()
 	}
 	return build[Policy](policyDocument, tree)
 }
@@ -39,27 +38,22 @@ func DecodeYAML(data []byte) (Policy, error) {
 type checker interface{ faults() faults }
 
 func build[T Document](kind *document, tree any) (T, error) {
+	var v, zero T
 	schema := kind.schema()
 	if fs := match(schema, tree); fs != nil {
-		return none[T](fs)
+		return zero, fs.err()
 	}
-	var v T
 	if p, ok := any(&v).(*Policy); ok {
 		p.Explicit = keysOf(tree)
 		fillDefaults(schema, tree)
 	}
 	if f := bind(reflect.ValueOf(&v).Elem(), tree); f != nil {
-		return none[T](faults{*f})
+		return zero, faults{*f}.err()
 	}
 	if c, ok := any(&v).(checker); ok {
 		if fs := c.faults(); fs != nil {
-			return none[T](fs)
+			return zero, fs.err()
 		}
 	}
 	return v, nil
-}
-
-func none[T Document](fs faults) (T, error) {
-	var zero T
-	return zero, fs.err()
 }

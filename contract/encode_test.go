@@ -142,6 +142,11 @@ func TestDefaultsAreFresh(t *testing.T) {
 	if q := DefaultPolicy(); len(q.Env) != 0 || len(q.Gate.Rules) != 0 {
 		t.Errorf("got %v", q)
 	}
+	for _, key := range []string{"limits", "gate"} {
+		if d, ok := (*policyDocument.schema().Properties[key].Default).(map[string]any); !ok || len(d) != 0 {
+			t.Errorf("the schema's own default of %s was filled: %v", key, d)
+		}
+	}
 }
 
 func TestResponsePresence(t *testing.T) {

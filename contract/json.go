@@ -277,25 +277,27 @@ func (r *jsonReader) string() (string, *fault) {
 	return "", r.fault(ruleEnd)
 }
 
-// escapedString goes on where string met its first backslash.
+// escapedString goes on where string met its first backslash. Runs without one
+// are copied whole.
 func (r *jsonReader) escapedString(start int) (string, *fault) {
-	b := make([]byte, 0, r.off-start+64)
-	b = append(b, r.text[start:r.off]...)
+	b := make([]byte, 0, 2*(r.off-start)+64)
 	for r.off < len(r.text) {
 		switch c := r.text[r.off]; {
 		case c == '"':
+			b = append(b, r.text[start:r.off]...)
 			r.off++
 			return string(b), nil
 		case c == '\\':
+			b = append(b, r.text[start:r.off]...)
 			char, f := r.escape()
 			if f != nil {
 				return "", f
 			}
 			b = utf8.AppendRune(b, char)
+			start = r.off
 		case c < ' ':
 			return "", r.fault(ruleControl)
 		default:
-			b = append(b, c)
 			r.off++
 		}
 	}

@@ -165,7 +165,7 @@ func TestOurKeysAreNamed(t *testing.T) {
 	}
 	for key, want := range map[string]bool{
 		"dangerouslySkipPermissions": true, "__proto__": true, "a.b-c_d": true, strings.Repeat("a", 64): true, strings.Repeat("a", 65): false,
-		"": false, "a b": false, "a/b": false, "a~b": false, "é": false, "\x1b[2J": false, "sk-live-SECRET-4242": false, "ghost": true, "skip": true,
+		"": false, "a b": false, "a/b": false, "a~b": false, "é": false, "\x1b[2J": false, "sk-live-SECRET-4242": false, "0a1b2c3d4e5f6a7b": false, "sk-abcdefghijklmnop": false, "ifMatchSha256": true, "ghost": true, "skip": true,
 	} {
 		if printableKey(key) != want {
 			t.Errorf("%q: named is %v", key, !want)
