@@ -81,7 +81,7 @@ func (m *mounting) bind(source, target string, readonly bool) {
 	} else if _, err := os.Stat(target); err != nil {
 		m.do("create", os.WriteFile(target, nil, 0o644))
 	}
-	m.do("bind "+source, unix.Mount(source, target, "", unix.MS_BIND, ""))
+	m.do("bind "+source, unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""))
 	if readonly {
 		m.do("remount "+target, unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|lockedFlags(target), ""))
 	}
