@@ -93,21 +93,23 @@ func escapePointer(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }
 
-// checkText refuses what no text document may hold; off is where.
-func checkText(s string, limit int) (off int, f *fault) {
-	switch {
-	case len(s) > limit:
-		return 0, &fault{rule: ruleSize, size: true}
-	case strings.HasPrefix(s, "\ufeff"):
-		return 0, &fault{rule: ruleBOM}
+// textOf refuses what no text document may hold, its size before anything is
+// copied; off is where.
+func textOf(data []byte, limit int) (text string, off int, f *fault) {
+	if len(data) > limit {
+		return "", 0, &fault{rule: ruleSize, size: true}
 	}
-	if !utf8.ValidString(s) {
-		return firstInvalid(s), &fault{rule: ruleUTF8}
+	text = string(data)
+	if strings.HasPrefix(text, "\ufeff") {
+		return text, 0, &fault{rule: ruleBOM}
 	}
-	if i := strings.IndexByte(s, 0); i >= 0 {
-		return i, &fault{rule: ruleNUL}
+	if !utf8.ValidString(text) {
+		return text, firstInvalid(text), &fault{rule: ruleUTF8}
 	}
-	return 0, nil
+	if i := strings.IndexByte(text, 0); i >= 0 {
+		return text, i, &fault{rule: ruleNUL}
+	}
+	return text, 0, nil
 }
 
 func firstInvalid(s string) int {

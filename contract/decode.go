@@ -8,9 +8,9 @@ import "reflect"
 // bytes are read once. The error is a *Error that holds no value of the input.
 func Decode[T Document](data []byte) (T, error) {
 	var zero T
-	text := string(data)
 	kind := kindOf[T]()
-	if _, f := checkText(text, kind.limit); f != nil {
+	text, _, f := textOf(data, kind.limit)
+	if f != nil {
 		return zero, faults{*f}.err()
 	}
 	tree, _, f := readJSON(text, nil)
@@ -23,8 +23,8 @@ func Decode[T Document](data []byte) (T, error) {
 // DecodeYAML reads a policy that a person wrote: YAML 1.2 without anchors,
 // tags, repeated keys and keys that are not strings, then as Decode.
 func DecodeYAML(data []byte) (Policy, error) {
-	text := string(data)
-	if _, f := checkText(text, policyDocument.limit); f != nil {
+	text, _, f := textOf(data, policyDocument.limit)
+	if f != nil {
 		return Policy{}, faults{*f}.err()
 	}
 	tree, _, f := readYAML(text, nil)

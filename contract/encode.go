@@ -19,8 +19,8 @@ func Encode[T Document](v T) ([]byte, error) {
 		return nil, Errorf(Internal, "a value cannot be written as JSON").WithCause(err)
 	}
 	kind := kindOf[T]()
-	text := string(data)
-	if _, f := checkText(text, kind.limit); f != nil {
+	text, _, f := textOf(data, kind.limit)
+	if f != nil {
 		return nil, faults{*f}.err()
 	}
 	tree, _, f := readJSON(text, nil)

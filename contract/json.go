@@ -31,7 +31,7 @@ type jsonReader struct {
 	pos    Position
 }
 
-// readJSON reads text, which checkText has accepted.
+// readJSON reads text, which textOf has accepted.
 func readJSON(text string, marks map[string]Position) (any, *jsonReader, *fault) {
 	r := &jsonReader{cursor: cursor{marks: marks}, text: text, pos: Position{Line: 1, Column: 1}}
 	v, f := r.value(0)

@@ -27,8 +27,7 @@ type Positions struct {
 // serves messages to people; nothing is decoded from it.
 func Locate(data []byte, format Format) *Positions {
 	p := &Positions{marks: map[string]Position{"": {Line: 1, Column: 1}}}
-	text := string(data)
-	off, f := checkText(text, MaxCallBytes)
+	text, off, f := textOf(data, MaxResultBytes)
 	if f != nil {
 		r := jsonReader{text: text, off: off, pos: Position{Line: 1, Column: 1}}
 		at := r.here()

@@ -30,7 +30,7 @@ type yamlReader struct {
 	at Position // of the node that is being read
 }
 
-// readYAML reads text, which checkText has accepted. On a fault it tells where.
+// readYAML reads text, which textOf has accepted. On a fault it tells where.
 func readYAML(text string, marks map[string]Position) (any, Position, *fault) {
 	r := &yamlReader{cursor: cursor{marks: marks}, at: Position{Line: 1, Column: 1}}
 	decoder := yaml.NewDecoder(strings.NewReader(text))
