@@ -78,11 +78,21 @@ func TestReplaceAndRead(t *testing.T) {
 // What is in the place of a file is refused, never followed and never waited for.
 func TestOpenRefuses(t *testing.T) {
 	for name, make := range map[string]func(t *testing.T, path string){
-		"link":      func(t *testing.T, path string) { must(t, os.Symlink("/dev/zero", path)) },
+		"link": func(t *testing.T, path string) { must(t, os.Symlink("/dev/zero", path)) },
+		"good link": func(t *testing.T, path string) {
+			must(t, os.WriteFile(path+"2", nil, 0o600))
+			must(t, os.Symlink(path+"2", path))
+		},
 		"fifo":      func(t *testing.T, path string) { must(t, syscall.Mkfifo(path, 0o600)) },
 		"directory": func(t *testing.T, path string) { must(t, os.Mkdir(path, 0o700)) },
-		"wide":      func(t *testing.T, path string) { must(t, os.WriteFile(path, nil, 0o600)); must(t, os.Chmod(path, 0o604)) },
-		"two names": func(t *testing.T, path string) { must(t, os.WriteFile(path, nil, 0o600)); must(t, os.Link(path, path+"2")) },
+		"wide": func(t *testing.T, path string) {
+			must(t, os.WriteFile(path, nil, 0o600))
+			must(t, os.Chmod(path, 0o604))
+		},
+		"two names": func(t *testing.T, path string) {
+			must(t, os.WriteFile(path, nil, 0o600))
+			must(t, os.Link(path, path+"2"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, path := openDir(t)

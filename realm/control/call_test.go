@@ -401,6 +401,23 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
+// The time for the body is not the time for the call.
+func TestCallOutlastsBodyTimeout(t *testing.T) {
+	session := controltest.New(contract.Ready)
+	session.OnCall = func(ctx context.Context, id string, _ *contract.ToolCall, _ Output) contract.ToolResult {
+		select {
+		case <-ctx.Done():
+			return controltest.Exited(id, 1)
+		case <-time.After(300 * time.Millisecond):
+			return controltest.Exited(id, 0)
+		}
+	}
+	path, _ := serveFake(t, session, Options{BodyTimeout: 100 * time.Millisecond})
+	if _, body := roundTrip(t, path, post("/v1/calls", "", execCall)); !bytes.Contains(body, []byte(`"exitCode":0`)) {
+		t.Errorf("the call was ended: %s", body)
+	}
+}
+
 // A panic in a call is an INTERNAL result; the server goes on, and its value
 // is nowhere.
 func TestPanics(t *testing.T) {

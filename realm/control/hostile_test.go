@@ -54,6 +54,8 @@ var requests = map[string]struct {
 	"SOCK-08 CONNECT":            {"CONNECT evil.example:443 HTTP/1.1\r\nHost: evil.example:443\r\n\r\n", contract.SchemaInvalid},
 	"SOCK-08 asterisk":           {"OPTIONS * HTTP/1.1\r\nHost: realm\r\n\r\n", contract.SchemaInvalid},
 	"SOCK-09 CL and TE":          {post("/v1/calls", "Transfer-Encoding: chunked\r\n", "0\r\n\r\nGET /v1/record HTTP/1.1\r\nHost: a\r\n\r\n"), contract.SchemaInvalid},
+	"SOCK-09 chunked":            {"POST /v1/calls HTTP/1.1\r\nHost: realm\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n" + stopCall + "\r\n0\r\n\r\n", contract.SchemaInvalid},
+	"SOCK-09 CL and TE, valid":   {post("/v1/calls", "Transfer-Encoding: chunked\r\n", "b\r\n"+stopCall+"\r\n0\r\n\r\n"), contract.SchemaInvalid},
 	"SOCK-09 bad chunk size":     {"POST /v1/calls HTTP/1.1\r\nHost: realm\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n", contract.SchemaInvalid},
 	"SOCK-09 unknown coding":     {"POST /v1/calls HTTP/1.1\r\nHost: realm\r\nTransfer-Encoding: xchunked\r\n\r\n", ""},
 	"SOCK-09 two lengths":        {post("/v1/calls", "Content-Length: 3\r\n", stopCall), ""},

@@ -64,8 +64,8 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err != nil {
 		return nil, contract.Errorf(contract.SchemaInvalid, "the body did not arrive whole and in time").WithCause(err)
 	}
-	// From here on net/http reads to learn that the client went away: that
-	// has no deadline.
+	// From here on net/http reads to learn that the client went away. That has
+	// no deadline, which it sees to by itself, but does not promise.
 	return b, control.SetReadDeadline(time.Time{})
 }
 

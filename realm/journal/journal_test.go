@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -140,6 +141,7 @@ func TestVerifyFindsChanges(t *testing.T) {
 		"spaces put in":         {edit(1, `"seq":2`, `"seq": 2`), "line 2"},
 		"key put in":            {edit(1, `"seq":2`, `"seq":2,"x":1`), "line 2"},
 		"time in another form":  {edit(1, `Z"`, `+00:00"`), "line 2"},
+		"last line renumbered":  {edit(2, `"seq":3`, `"seq":4`), "line 3 has another number"},
 		"torn":                  {b[:len(b)-1], "line 3"},
 		"not UTF-8":             {edit(1, `"go"`, "\"\xff\""), "line 2"},
 		"too long":              {join(lines[0], bytes.Repeat([]byte("a"), maxLine+1)), "line 2 is too long"},
@@ -168,6 +170,10 @@ func TestReopenAfterTornLine(t *testing.T) {
 		}
 	}
 	for cut := range len(b) + 1 {
+		// Near the ends of lines each byte, elsewhere some: every open syncs.
+		if near := slices.ContainsFunc(ends, func(end int) bool { return max(cut-end, end-cut) <= 2 }); !near && cut%41 != 0 {
+			continue
+		}
 		whole := 0
 		for whole+1 < len(ends) && ends[whole+1] <= cut {
 			whole++

@@ -162,7 +162,7 @@ func TestReplaceIsAtomic(t *testing.T) {
 			}
 		})
 	}
-	for i := range 200 {
+	for i := range 60 {
 		must(t, WriteRecord(dir, testRecord(contract.States()[i%6])))
 	}
 	close(stop)
