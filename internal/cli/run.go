@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,7 @@ import (
 type runOptions struct {
 	policy, image, workspace, podman, name string
 	env, allow, unenforced                 []string
-	gitWrite, detach                       bool
+	gitWrite, detach, verbose              bool
 }
 
 func newRun(a *app) *cobra.Command {
@@ -50,6 +51,7 @@ what the command prints goes to standard error.`,
 	f.BoolVar(&o.gitWrite, "git-write", false, "let the session commit (policy: git: write)")
 	f.StringArrayVar(&o.unenforced, "allow-unenforced", nil, "start although this host cannot enforce the `LIMIT` (memory, pids)")
 	f.StringVar(&o.name, "name", "", "the session's `ID` (default: made)")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "say each state of the session on standard error")
 	f.BoolVarP(&o.detach, "detach", "d", false, "leave the session to the manager service")
 	podmanFlag(cmd, &o.podman)
 	return cmd
@@ -98,11 +100,11 @@ func (a *app) run(ctx context.Context, o runOptions, argv []string) error {
 		return watch.verdict(err)
 	}
 	defer m.close()
-	return a.runIn(m, req, argv, watch, show)
+	return a.runIn(m, req, argv, o.verbose, watch, show)
 }
 
 // runIn runs the command in a new session of m.
-func (a *app) runIn(m *manager, req realm.Request, argv []string, watch *signalWatch, show *progress) error {
+func (a *app) runIn(m *manager, req realm.Request, argv []string, verbose bool, watch *signalWatch, show *progress) error {
 	if err := m.pull(watch.ctx, req.Policy.Policy().Image, show); err != nil {
 		return watch.verdict(err)
 	}
@@ -111,6 +113,10 @@ func (a *app) runIn(m *manager, req realm.Request, argv []string, watch *signalW
 	if err != nil {
 		return watch.verdict(err)
 	}
+	if verbose {
+		show.done() // the states say more
+		defer a.sayStates(s)()
+	}
 	err = a.attend(s, argv, watch, show)
 	show.step("ending the session")
 	if serr := end(s); err == nil {
@@ -118,6 +124,20 @@ func (a *app) runIn(m *manager, req realm.Request, argv []string, watch *signalW
 	}
 	show.done()
 	return a.conclude(s, watch.verdict(err))
+}
+
+// sayStates prints each state that the session gets into. The function that it
+// returns waits for the last one.
+func (a *app) sayStates(s *realm.Session) (wait func()) {
+	records := s.Watch(context.Background()) // ends with the session
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for r := range records {
+			fmt.Fprintf(a.Err, "realm: session %s %s\n", r.SessionID, r.State)
+		}
+	}()
+	return func() { <-done }
 }
 
 // attend waits for the session, runs the command, and leaves the terminal as it
