@@ -49,6 +49,9 @@ func (s *Session) rebind(ctx context.Context, b *box, l workspace.Lost) {
 	r, err := b.plan.Rebind(ctx, b.initPID, l)
 	if err == nil && !r.Tampered {
 		s.log.Info("a protected mount was put back after a change on the host")
+		if r.Doubt {
+			s.hold(inDoubt(r.Bound))
+		}
 		return
 	}
 	if ctx.Err() != nil && s.isOver() {
@@ -111,10 +114,20 @@ func (s *Session) inspectWorkspace(ctx context.Context, b *box) {
 	s.hold(held)
 }
 
+// inDoubt reports names that were replaced more than once while their mount was
+// lost: the host's change and the session's cannot be told apart then.
+func inDoubt(paths []string) []contract.HeldBack {
+	return held(paths, "reported: replaced while its mount was lost; look at it before host tools use it")
+}
+
 func hostExecuted(paths []string) []contract.HeldBack {
+	return held(paths, "reported: git on this host would execute what it configures")
+}
+
+func held(paths []string, reason string) []contract.HeldBack {
 	var out []contract.HeldBack
 	for _, p := range paths {
-		out = append(out, contract.HeldBack{Path: p, Reason: "reported: git on this host would execute what it configures"})
+		out = append(out, contract.HeldBack{Path: p, Reason: reason})
 	}
 	return out
 }
