@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -26,7 +28,15 @@ func gitRepo(t testing.TB, dir string) {
 
 func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
+	return gitAs(t, os.Geteuid(), dir, args...)
+}
+
+func gitAs(t testing.TB, uid int, dir string, args ...string) string {
+	t.Helper()
 	cmd := exec.Command("git", args...)
+	if uid != os.Geteuid() {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	}
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 	out, err := cmd.CombinedOutput()
@@ -233,10 +243,10 @@ func TestBoxRebind(t *testing.T) {
 			b.run("cd " + dir)
 
 			// git config: rename over the file.
-			git(t, dir, "-c", "safe.directory=*", "config", "x.y", "host")
-			chownAll(t, dir+"/.git", uid)
+			gitAs(t, uid, dir, "config", "x.y", "host")
 			l := await(t, lost, dir+"/.git/config")
-			if out := rebind(t, p, b, l, uid); len(out.Bound) != 1 || out.Tampered || out.Anew {
+			if out := rebind(t, p, b, l, uid); len(out.Bound) != 1 || out.Tampered || out.Doubt != (uid != 0) {
+				// The other user's Rebind runs in a process that has seen no event.
 				t.Errorf("git config: %+v", out)
 			}
 			b.fails("echo x >> .git/config", "Read-only file system")
@@ -334,6 +344,87 @@ func TestBoxRebindSeesOpenFiles(t *testing.T) {
 	if out := rebind(t, p, b, mount(".husky"), 0); !out.Tampered {
 		t.Error("a working directory in the exposed directory was not seen")
 	}
+}
+
+// TestBoxRebindDoubts: what the session did to a file while it lay bare, and has let go of again, shows.
+func TestBoxRebindDoubts(t *testing.T) {
+	dir := worldDir(t)
+	build(t, dir, map[string]string{".envrc": "old", "src/a": "a"})
+	_, p := planned(t, dir, writable, 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	lost, err := p.Watch(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := startBox(t, p, 0)
+	b.run("cd " + dir)
+	host := func() {
+		write(t, dir+"/src/new", "new")
+		rename(t, dir+"/src/new", dir+"/.envrc")
+	}
+	for _, c := range []struct {
+		what  string
+		do    func()
+		doubt bool
+	}{
+		{"the host replaces it", host, false},
+		{"the session writes to it", func() { host(); b.works("echo evil >> .envrc") }, true},
+		{"the session replaces it again", func() { host(); b.works("echo evil > src/evil && mv src/evil .envrc") }, true},
+		{"the session makes it where the host removed it", func() { remove(t, dir+"/.envrc"); b.works("echo evil > .envrc") }, true},
+		{"the host replaces it once more", host, false},
+	} {
+		c.do()
+		out := rebind(t, p, b, await(t, lost, dir+"/.envrc"), 0)
+		if len(out.Bound) != 1 || out.Doubt != c.doubt {
+			t.Errorf("%s: %+v", c.what, out)
+		}
+	}
+	b.fails("echo x > .envrc", "Read-only file system")
+	// In-place edits on the host take nothing away.
+	write(t, dir+"/.envrc", "edited")
+	select {
+	case l := <-lost:
+		if out := rebind(t, p, b, l, 0); len(out.Bound) > 0 {
+			t.Errorf("an edit in place: %+v", out)
+		}
+	case <-time.After(50 * time.Millisecond):
+	}
+	cancel()
+	for range lost { //nolint:revive // until it is closed
+	}
+}
+
+// TestWatchUnderFlood: a program that makes and removes files without end hides no event.
+func TestWatchUnderFlood(t *testing.T) {
+	dir := tempDir(t)
+	build(t, dir, map[string]string{".envrc": "old"})
+	p := newPlan(t, dir, tempDir(t), "s-1", writable)
+	defer p.Release()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	lost, err := p.Watch(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for i := range 2 {
+		wg.Go(func() {
+			name := filepath.Join(dir, "flood"+strconv.Itoa(i))
+			for ctx.Err() == nil {
+				_ = os.WriteFile(name, nil, 0o644)
+				_ = os.Remove(name)
+			}
+		})
+	}
+	for range 20 {
+		write(t, dir+"/new", "new")
+		rename(t, dir+"/new", dir+"/.envrc")
+		await(t, lost, dir+"/.envrc")
+	}
+	cancel()
+	wg.Wait()
 }
 
 // TestBoxRebindRefusesLinks: a link cannot be covered.

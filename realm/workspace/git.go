@@ -23,6 +23,16 @@ var gitFiles = map[string]string{
 	"info/attributes": "",
 }
 
+// gitFile looks a part of a git directory up by the end of its path.
+func gitFile(rel string) (content string, ok bool) {
+	for name, content := range gitFiles {
+		if strings.HasSuffix("/"+rel, "/"+name) {
+			return content, true
+		}
+	}
+	return "", false
+}
+
 // planGit decides what the session sees of git's own directory.
 func (t *Tree) planGit(_ context.Context, session string, d *draft) error {
 	st, err := lstatRel(t.dir, ".git")
@@ -90,7 +100,7 @@ func (t *Tree) planGitDir(td *treeDraft, rel, worktree string) {
 		td.cover(cover{path: rel, role: rolePin, rule: "git:write", write: true, why: "the session may commit; the directory itself stays in place"})
 	}
 	part := func(dir, name string) {
-		content, isFile := gitFiles[name]
+		content, isFile := gitFile(name)
 		td.want(placeholder{path: path.Join(rel, dir, name), isDir: !isFile, content: content})
 		td.cover(cover{path: path.Join(rel, dir, name), role: roleGit, rule: "git:write", why: "host git executes or follows it"})
 	}

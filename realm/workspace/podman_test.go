@@ -168,7 +168,7 @@ func (c *podmanContainer) rebind(p *Plan, l Lost) {
 		c.t.Fatalf("rebind: %v: %v", err, errorsCause(err))
 	}
 	c.t.Logf("bound %d again in %v", len(out.Bound), time.Since(start).Round(time.Millisecond))
-	if len(out.Bound) != 1 || out.Tampered {
+	if len(out.Bound) != 1 || out.Tampered || out.Doubt {
 		c.t.Errorf("rebind: %+v", out)
 	}
 }

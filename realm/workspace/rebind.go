@@ -20,12 +20,13 @@ import (
 type Rebound struct {
 	// Bound are the destinations that are covered again; empty when nothing was lost.
 	Bound []string
-	// Tampered says that the session may have the file open for writing, or changed
-	// it, in the moment it was exposed: treat it as lost protection.
+	// Tampered says that the session may still be able to write to what is
+	// covered, or was seen to change it: treat it as lost protection.
 	Tampered bool
-	// Anew says that the name was gone for a moment and made anew. Whether the
-	// host made it or the session cannot be told: report it as host-executed.
-	Anew bool
+	// Doubt says that more happened to the name than one rename by the host, so that
+	// whether the host or the session made what is there now cannot be told:
+	// report it as host-executed.
+	Doubt bool
 }
 
 const (
@@ -47,23 +48,24 @@ func (p *Plan) Rebind(ctx context.Context, initPID int, l Lost) (Rebound, error)
 			return out, err
 		}
 		if inForce(all, m.Bind) {
+			l.watch.settle(m.Destination)
 			continue
 		}
-		if err := p.rebindOne(ctx, initPID, m, &out); err != nil {
+		if err := p.rebindOne(ctx, initPID, m, l.watch, &out); err != nil {
 			return out, err
 		}
 	}
 	return out, nil
 }
 
-func (p *Plan) rebindOne(ctx context.Context, pid int, m Mount, out *Rebound) error {
+func (p *Plan) rebindOne(ctx context.Context, pid int, m Mount, w *watcher, out *Rebound) error {
 	dir, err := p.holder(m)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
 	base := path.Base(m.Destination)
-	st, anew, err := p.waitFor(ctx, dir, base, m)
+	st, made, err := p.waitFor(ctx, dir, base, m)
 	if err != nil || st == nil {
 		return err
 	}
@@ -79,11 +81,16 @@ func (p *Plan) rebindOne(ctx context.Context, pid int, m Mount, out *Rebound) er
 		return protectionLost("the new mount is not in force", nil)
 	}
 	out.Bound = append(out.Bound, m.Destination)
-	out.Anew = out.Anew || anew
-	if m.Role == rolePin {
-		return nil
+	doubt := w.settle(m.Destination)
+	switch {
+	case m.Role == rolePin || m.Role == roleHide:
+	case made:
+		out.Tampered = out.Tampered || isDir(st) && !emptyDir(dir, base)
+	default:
+		out.Doubt = out.Doubt || doubt || isDir(st) // of what happens in a directory there are no events
+		out.Tampered = out.Tampered || !bytes.Equal(before, content(dir, base, st))
 	}
-	if !bytes.Equal(before, content(dir, base, st)) || m.Role != roleHide && exposed(pid, all, m.Destination, dir, base, st) {
+	if m.Role != roleHide && m.Role != rolePin && exposed(pid, all, m.Destination, dir, base, st) {
 		out.Tampered = true
 	}
 	return nil
@@ -124,53 +131,53 @@ func (p *Plan) holder(m Mount) (*os.File, error) {
 
 // waitFor returns what is at the name now. A protected name that stays away gets
 // a placeholder; a hidden one may stay away, and there is nothing to cover then.
-func (p *Plan) waitFor(ctx context.Context, dir *os.File, base string, m Mount) (st *unix.Stat_t, anew bool, err error) {
+func (p *Plan) waitFor(ctx context.Context, dir *os.File, base string, m Mount) (st *unix.Stat_t, made bool, err error) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(reappear); ; {
 		st, err := lstatAt(dir, base)
 		switch {
 		case err == nil && isLink(st):
-			return nil, anew, protectionLost("it is a symbolic link now", nil)
+			return nil, false, protectionLost("it is a symbolic link now", nil)
 		case err == nil:
-			return st, anew, nil
+			return st, false, nil
 		case err != unix.ENOENT:
-			return nil, anew, protectionLost("it cannot be examined", err)
+			return nil, false, protectionLost("it cannot be examined", err)
 		case m.Role == roleHide && time.Now().After(deadline):
-			return nil, anew, nil
+			return nil, false, nil
 		case time.Now().After(deadline):
-			return p.replace(ctx, dir, base, m)
+			st, err := p.replace(ctx, dir, base, m)
+			return st, true, err
 		}
-		anew = true
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return nil, anew, protectionLost("there was no time", context.Cause(ctx))
+			return nil, false, protectionLost("there was no time", context.Cause(ctx))
 		}
 	}
 }
 
 // replace makes a placeholder where the host took a protected name away.
-func (p *Plan) replace(ctx context.Context, dir *os.File, base string, m Mount) (*unix.Stat_t, bool, error) {
+func (p *Plan) replace(ctx context.Context, dir *os.File, base string, m Mount) (*unix.Stat_t, error) {
 	for _, root := range p.Roots {
 		rel, ok := below(root, m.Destination)
 		if !ok {
 			continue
 		}
-		content, isFile := "", false
-		if m.Role == roleGit || m.Role == rolePlaceholder && !m.IsDir {
-			content, isFile = gitFiles[path.Base(rel)]
+		want := placeholder{path: rel, isDir: true}
+		if text, isFile := gitFile(rel); isFile && m.Rule == "git:write" {
+			want.isDir, want.content = false, text
 		}
-		if err := p.acquireOne(ctx, root, placeholder{path: rel, isDir: !isFile, content: content}); err != nil {
-			return nil, false, err
+		if err := p.acquireOne(ctx, root, want); err != nil {
+			return nil, err
 		}
 		st, err := lstatAt(dir, base)
 		if err != nil || isLink(st) {
-			return nil, false, protectionLost("a placeholder could not be made", err)
+			return nil, protectionLost("a placeholder could not be made", err)
 		}
-		return st, false, nil
+		return st, nil
 	}
-	return nil, false, protectionLost("it is in no tree of this plan", nil)
+	return nil, protectionLost("it is in no tree of this plan", nil)
 }
 
 func (p *Plan) acquireOne(ctx context.Context, root string, want placeholder) error {

@@ -7,17 +7,26 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Lost says that something happened on the host to a name that a mount lies
-// on: a rename over it or a removal takes the mount away inside.
+// on: a rename over it or a removal takes the mount away inside. One that is
+// made by hand, from Verify, needs the Destination only.
 type Lost struct {
-	Mount Mount `json:"mount"`
+	Mount Mount
+	watch *watcher
 }
 
-const watchMask = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
+const (
+	// What takes a mount away, or puts something in its place.
+	watchMoves = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO
+	// What happens to a file meanwhile.
+	watchWrites = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_CLOSE_WRITE
+	watchMask   = watchMoves | watchWrites | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
+)
 
 // Watch reports what happens to the names of the plan's mounts until ctx ends;
 // the channel is closed then. Start it before the container. A program inside
@@ -29,21 +38,7 @@ func (p *Plan) Watch(ctx context.Context) (<-chan Lost, error) {
 	if err != nil {
 		return nil, ioError(err, "the workspace could not be watched")
 	}
-	w := &watcher{
-		file: os.NewFile(uintptr(fd), "inotify"), fd: fd,
-		names: map[string]map[string]int{}, byDir: map[string]int{}, byWatch: map[int]string{},
-		mounts: p.Mounts, pending: map[int]bool{}, wake: make(chan struct{}, 1),
-	}
-	for i, m := range p.Mounts {
-		if p.atRisk(&m) {
-			dir, name := filepath.Split(m.Destination)
-			dir = filepath.Clean(dir)
-			if w.names[dir] == nil {
-				w.names[dir] = map[string]int{}
-			}
-			w.names[dir][name] = i
-		}
-	}
+	w := newWatcher(p, fd)
 	if err := w.rewatch(); err != nil {
 		w.file.Close()
 		return nil, err
@@ -62,16 +57,40 @@ func (p *Plan) Watch(ctx context.Context) (<-chan Lost, error) {
 
 // watcher is one inotify instance.
 type watcher struct {
-	file    *os.File
-	fd      int
-	names   map[string]map[string]int // directory → name → index of mounts
-	byDir   map[string]int            // directory → watch descriptor
-	byWatch map[int]string
-	mounts  []Mount
+	file   *os.File
+	mounts []Mount
+	names  map[string]map[string]int // directory → name → index of mounts
+	wake   chan struct{}
 
-	wake    chan struct{}
 	mu      sync.Mutex
+	fd      int // -1 when closed
+	buf     []byte
+	byDir   map[string]int // directory → watch descriptor
+	byWatch map[int]string
 	pending map[int]bool
+	// exposed are the mounts that an event took away since they were last put
+	// in force; true when there is more to it than one rename by the host, which
+	// brings a whole file: then a program inside may have had its hand in it.
+	exposed map[int]bool
+}
+
+func newWatcher(p *Plan, fd int) *watcher {
+	w := &watcher{
+		file: os.NewFile(uintptr(fd), "inotify"), fd: fd, buf: make([]byte, 64<<10), mounts: p.Mounts,
+		names: map[string]map[string]int{}, byDir: map[string]int{}, byWatch: map[int]string{},
+		pending: map[int]bool{}, exposed: map[int]bool{}, wake: make(chan struct{}, 1),
+	}
+	for i, m := range p.Mounts {
+		if p.atRisk(&m) {
+			dir, name := filepath.Split(m.Destination)
+			dir = filepath.Clean(dir)
+			if w.names[dir] == nil {
+				w.names[dir] = map[string]int{}
+			}
+			w.names[dir][name] = i
+		}
+	}
+	return w
 }
 
 // rewatch watches every directory that holds a name. A directory that was
@@ -95,51 +114,111 @@ func (w *watcher) rewatch() error {
 	return nil
 }
 
+// read takes events whenever there are some, until the file is closed.
 func (w *watcher) read() {
 	defer close(w.wake)
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := w.file.Read(buf)
-		if err != nil {
-			return
-		}
-		hit := false
-		for b := buf[:n]; len(b) >= unix.SizeofInotifyEvent; {
-			wd := int(int32(binary.NativeEndian.Uint32(b)))
-			mask := binary.NativeEndian.Uint32(b[4:])
-			end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
-			name := strings.TrimRight(string(b[unix.SizeofInotifyEvent:end]), "\x00")
-			b = b[end:]
-			hit = w.event(wd, mask, name) || hit
-		}
-		if hit {
-			// A directory that could not be watched again has lost its mounts as well, and they are reported already.
-			_ = w.rewatch()
-			select {
-			case w.wake <- struct{}{}:
-			default:
-			}
+	conn, err := w.file.SyscallConn()
+	for err == nil {
+		flood := false
+		err = conn.Read(func(uintptr) bool {
+			more := false
+			more, flood = w.drain()
+			return more
+		})
+		if err == nil && flood {
+			// Events that mean nothing cost the host no more than this.
+			time.Sleep(time.Millisecond)
 		}
 	}
+	w.mu.Lock()
+	w.fd = -1
+	w.mu.Unlock()
 }
 
-// event marks what is lost and reports whether anything is.
-func (w *watcher) event(wd int, mask uint32, name string) bool {
+// drain takes all events that the kernel has queued. more is false when there was none.
+func (w *watcher) drain() (more, flood bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	hit := false
+	for w.fd >= 0 {
+		n, err := unix.Read(w.fd, w.buf)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			break
+		}
+		more = true
+		hit = w.eventsLocked(w.buf[:n]) || hit
+		if flood = n > len(w.buf)/2; flood {
+			break
+		}
+	}
+	if hit {
+		// A directory that cannot be watched again has lost its mounts as well,
+		// and they are reported already.
+		_ = w.rewatch()
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+	return more, flood
+}
+
+func (w *watcher) eventsLocked(b []byte) bool {
+	hit := false
+	for len(b) >= unix.SizeofInotifyEvent {
+		wd := int(int32(binary.NativeEndian.Uint32(b)))
+		mask := binary.NativeEndian.Uint32(b[4:])
+		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(b[12:]))
+		name := strings.TrimRight(string(b[unix.SizeofInotifyEvent:end]), "\x00")
+		b = b[end:]
+		hit = w.eventLocked(wd, mask, name) || hit
+	}
+	return hit
+}
+
+// eventLocked reports whether the event can have taken a mount away.
+func (w *watcher) eventLocked(wd int, mask uint32, name string) bool {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
 		for _, names := range w.names {
 			for _, i := range names {
-				w.pending[i] = true
+				w.pending[i], w.exposed[i] = true, true
 			}
 		}
 		return true
 	}
 	i, ok := w.names[w.byWatch[wd]][name]
-	if ok {
-		w.pending[i] = true
+	if !ok {
+		return false
 	}
-	return ok
+	_, exposed := w.exposed[i]
+	if mask&watchMoves == 0 {
+		if exposed {
+			w.exposed[i] = true
+		}
+		return false
+	}
+	w.pending[i] = true
+	w.exposed[i] = exposed || mask&unix.IN_MOVED_TO == 0
+	return true
+}
+
+// settle says, when a mount is in force again, whether a program inside may
+// have had its hand in what it covers now.
+func (w *watcher) settle(destination string) (doubt bool) {
+	if w == nil {
+		return true
+	}
+	w.drain()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	dir, name := filepath.Split(destination)
+	i, ok := w.names[filepath.Clean(dir)][name]
+	more, exposed := w.exposed[i]
+	delete(w.exposed, i)
+	return !ok || !exposed || more
 }
 
 // deliver hands out what is pending, outer mounts first.
@@ -151,7 +230,7 @@ func (w *watcher) deliver(ctx context.Context, out chan<- Lost) {
 				break
 			}
 			select {
-			case out <- Lost{Mount: w.mounts[i]}:
+			case out <- Lost{Mount: w.mounts[i], watch: w}:
 			case <-ctx.Done():
 				return
 			}
