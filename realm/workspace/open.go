@@ -45,6 +45,9 @@ type Tree struct {
 // SCHEMA_INVALID: what the name says, what it resolves to, and, against bind mounts, what
 // directories it really lies in.
 func Open(dir string, o Options) (*Tree, error) {
+	if o.Policy == nil || !filepath.IsAbs(o.StateDir) {
+		return nil, contract.Errorf(contract.Internal, "a workspace needs a policy and a state directory")
+	}
 	host := policy.Host{Home: resolved(o.Home), Forbidden: forbidden(o)}
 	clean, err := policy.Workspace(dir, host)
 	if err != nil {

@@ -210,6 +210,9 @@ func (t *Tree) settle(dir *os.File, covers []cover, p *Plan) ([]cover, error) {
 		if c.role == roleHide {
 			c.source = coverFile(t.opts.StateDir, c.isDir)
 		}
+		if isRegular(st) && st.Nlink > 1 && (c.role == roleHide || !c.write) {
+			p.Degraded = append(p.Degraded, c.rule+": the file has a second name (hard link), which is not covered")
+		}
 		if c.role == roleHide || !c.write {
 			p.Guarded = append(p.Guarded, t.guardedAt(dir, c, st))
 		}

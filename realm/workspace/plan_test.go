@@ -252,6 +252,25 @@ func TestPlanIsData(t *testing.T) {
 	}
 }
 
+// TestPlanNamesHardLinks: no mount covers a name that nobody knows.
+func TestPlanNamesHardLinks(t *testing.T) {
+	root := tempDir(t)
+	build(t, root, map[string]string{".env": "S", ".envrc": "x", "plain": "x"})
+	for _, name := range []string{".env", ".envrc", "plain"} {
+		if err := os.Link(filepath.Join(root, name), filepath.Join(root, name+"-second")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := newPlan(t, root, tempDir(t), "s-1", writable)
+	defer p.Release()
+	if len(p.Degraded) != 2 || !strings.HasPrefix(p.Degraded[0], "protect:.envrc") || !strings.HasPrefix(p.Degraded[1], "hide:**/.env") {
+		t.Errorf("degraded %q", p.Degraded)
+	}
+	if _, err := adopted(t, root, p).Resolve(0, ".env-second"); err == nil {
+		t.Error("a hidden file was opened by its second name")
+	}
+}
+
 // TestPlanHidePartial: a tree with too many hidden names starts and says so.
 func TestPlanHidePartial(t *testing.T) {
 	root := tempDir(t)
@@ -266,4 +285,11 @@ func TestPlanHidePartial(t *testing.T) {
 	if len(p.Conditions) != 1 || p.Conditions[0].Type != "HidePartial" || !p.Conditions[0].Status {
 		t.Errorf("conditions %+v", p.Conditions)
 	}
+}
+
+func adopted(t *testing.T, root string, p *Plan) *Tree {
+	t.Helper()
+	tree := openTree(t, root, writable)
+	tree.Adopt(p)
+	return tree
 }

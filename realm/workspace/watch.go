@@ -51,7 +51,7 @@ func (p *Plan) Watch(ctx context.Context) (<-chan Lost, error) {
 		wg.Wait()
 		close(out)
 	}()
-	context.AfterFunc(ctx, func() { w.file.Close() })
+	context.AfterFunc(ctx, w.close)
 	return out, nil
 }
 
@@ -130,9 +130,14 @@ func (w *watcher) read() {
 			time.Sleep(time.Millisecond)
 		}
 	}
+}
+
+// close ends read. The number is forgotten first: another file may get it.
+func (w *watcher) close() {
 	w.mu.Lock()
 	w.fd = -1
 	w.mu.Unlock()
+	w.file.Close()
 }
 
 // drain takes all events that the kernel has queued. more is false when there was none.
