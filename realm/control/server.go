@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -84,9 +85,10 @@ func setDefault[T comparable](p *T, value T) {
 
 // Server serves one session until it has ended.
 type Server struct {
-	session Session
-	opts    Options
-	http    *http.Server
+	session  Session
+	opts     Options
+	listener *Listener
+	http     *http.Server
 
 	// running is the context of calls that outlive their connection.
 	running context.Context //nolint:containedctx // the server's own lifetime, not a caller's
@@ -106,12 +108,13 @@ type Server struct {
 func Serve(l *Listener, s Session, o Options) *Server {
 	o = o.withDefaults()
 	srv := &Server{
-		session: s,
-		opts:    o,
-		ending:  make(chan struct{}),
-		closing: make(chan struct{}),
-		closed:  make(chan struct{}),
-		done:    make(chan struct{}),
+		session:  s,
+		opts:     o,
+		listener: l,
+		ending:   make(chan struct{}),
+		closing:  make(chan struct{}),
+		closed:   make(chan struct{}),
+		done:     make(chan struct{}),
 	}
 	srv.running, srv.cut = context.WithCancelCause(context.Background())
 	protocols := new(http.Protocols)
@@ -132,7 +135,7 @@ func Serve(l *Listener, s Session, o Options) *Server {
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		// It returns when the listener closes; Close reports what went wrong.
-		if err := srv.http.Serve(newGate(l, o)); err != http.ErrServerClosed {
+		if err := srv.http.Serve(newGate(l, o)); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			o.Logger.Error("control socket stopped", "err", err)
 		}
 	})
@@ -187,6 +190,8 @@ func (s *Server) closeWithSession() {
 func (s *Server) Close(ctx context.Context) error {
 	s.closeOnce.Do(func() {
 		close(s.closing)
+		// Shutdown does not know the listener before Serve has run.
+		s.closeErr = s.listener.Close()
 		err := s.http.Shutdown(ctx)
 		s.cut(contract.Errorf(contract.SessionLost, "the control socket was closed"))
 		if err != nil {
