@@ -175,7 +175,7 @@ func TestStreams(t *testing.T) {
 	p := b.exec(b.request("sh", "-c", "tee /dev/stderr"))
 	chunk := make([]byte, 1<<20)
 	random := rand.NewChaCha8([32]byte{1})
-	random.Read(chunk)
+	_, _ = random.Read(chunk)
 	want := sha256.New()
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -218,7 +218,7 @@ func TestBackground(t *testing.T) {
 	if err := p.Signal(unix.SIGTERM); !errors.Is(err, ErrNoProcess) {
 		t.Errorf("signal after the end: %v", err)
 	}
-	p.Stdout.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	setReadDeadline(t, p.Stdout, time.Now().Add(100*time.Millisecond))
 	if out, err := io.ReadAll(p.Stdout); string(out) != "started\n" || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the pipe: %q, %v", out, err)
 	}
@@ -229,7 +229,7 @@ func TestBackground(t *testing.T) {
 	if err := p.Kill(b.context()); err != nil {
 		t.Fatal(err)
 	}
-	p.Stdout.SetReadDeadline(time.Time{})
+	setReadDeadline(t, p.Stdout, time.Time{})
 	if _, err := io.ReadAll(p.Stdout); err != nil {
 		t.Errorf("the pipe after the kill: %v", err)
 	}

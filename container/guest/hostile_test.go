@@ -48,6 +48,17 @@ func lostWithin(tb testing.TB, l *Link) error {
 	}
 }
 
+// say and spit send as far as the host still listens.
+func say(c *wire.Conn, id uint32, m wire.Message, files ...int) { _ = c.Write(id, m, files...) }
+
+func spit(raw int, b []byte, files ...int) {
+	var oob []byte
+	if len(files) > 0 {
+		oob = unix.UnixRights(files...)
+	}
+	_ = unix.Sendmsg(raw, b, oob, nil, unix.MSG_NOSIGNAL)
+}
+
 // TestHostileInit: whatever init sends that it must not, the link ends with a
 // typed error, callers learn of it, and no descriptor stays.
 func TestHostileInit(t *testing.T) {
@@ -59,30 +70,30 @@ func TestHostileInit(t *testing.T) {
 	fd := int(null.Fd())
 	exited := &wire.Exited{Outcome: wire.OutcomeExited}
 	for name, send := range map[string]func(c *wire.Conn, raw int){
-		"answer to nothing":   func(c *wire.Conn, _ int) { c.Write(99, &wire.Reply{}) },
-		"hello again":         func(c *wire.Conn, _ int) { c.Write(1, &wire.Hello{}) },
-		"a request":           func(c *wire.Conn, _ int) { c.Write(1, &wire.Shutdown{}) },
-		"exited, not started": func(c *wire.Conn, _ int) { c.Write(1, exited) },
-		"started as 0":        func(c *wire.Conn, _ int) { c.Write(1, &wire.Started{}) },
-		"started twice":       func(c *wire.Conn, _ int) { c.Write(1, &wire.Started{PID: 5}); c.Write(1, &wire.Started{PID: 5}) },
-		"exited twice":        func(c *wire.Conn, _ int) { c.Write(1, &wire.Started{PID: 5}); c.Write(1, exited); c.Write(1, exited) },
+		"answer to nothing":   func(c *wire.Conn, _ int) { say(c, 99, &wire.Reply{}) },
+		"hello again":         func(c *wire.Conn, _ int) { say(c, 1, &wire.Hello{}) },
+		"a request":           func(c *wire.Conn, _ int) { say(c, 1, &wire.Shutdown{}) },
+		"exited, not started": func(c *wire.Conn, _ int) { say(c, 1, exited) },
+		"started as 0":        func(c *wire.Conn, _ int) { say(c, 1, &wire.Started{}) },
+		"started twice":       func(c *wire.Conn, _ int) { say(c, 1, &wire.Started{PID: 5}); say(c, 1, &wire.Started{PID: 5}) },
+		"exited twice":        func(c *wire.Conn, _ int) { say(c, 1, &wire.Started{PID: 5}); say(c, 1, exited); say(c, 1, exited) },
 		"not started after all": func(c *wire.Conn, _ int) {
-			c.Write(1, &wire.Started{PID: 5})
-			c.Write(1, &wire.Exited{Outcome: wire.OutcomeNotStarted})
+			say(c, 1, &wire.Started{PID: 5})
+			say(c, 1, &wire.Exited{Outcome: wire.OutcomeNotStarted})
 		},
-		"a list":              func(c *wire.Conn, _ int) { c.Write(1, &wire.Processes{}) },
-		"files without a pty": func(c *wire.Conn, _ int) { c.Write(1, &wire.Started{PID: 5}, fd) },
-		"exited with files":   func(c *wire.Conn, _ int) { c.Write(1, &wire.Started{PID: 5}); c.Write(1, exited, fd, fd) },
-		"unknown type":        func(_ *wire.Conn, raw int) { unix.Write(raw, []byte{0, 0, 0, 0, 200, 0, 1, 0, 0, 0, 0, 1}) },
-		"other version":       func(_ *wire.Conn, raw int) { unix.Write(raw, []byte{0, 0, 0, 0, 3, 0, 2, 0, 0, 0, 0, 1}) },
-		"huge frame":          func(_ *wire.Conn, raw int) { unix.Write(raw, []byte{255, 0, 0, 0, 3, 0, 1, 0, 0, 0, 0, 1}) },
-		"missing files":       func(_ *wire.Conn, raw int) { unix.Write(raw, []byte{0, 0, 0, 4, 4, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 5}) },
+		"a list":              func(c *wire.Conn, _ int) { say(c, 1, &wire.Processes{}) },
+		"files without a pty": func(c *wire.Conn, _ int) { say(c, 1, &wire.Started{PID: 5}, fd) },
+		"exited with files":   func(c *wire.Conn, _ int) { say(c, 1, &wire.Started{PID: 5}); say(c, 1, exited, fd, fd) },
+		"unknown type":        func(_ *wire.Conn, raw int) { spit(raw, []byte{0, 0, 0, 0, 200, 0, 1, 0, 0, 0, 0, 1}) },
+		"other version":       func(_ *wire.Conn, raw int) { spit(raw, []byte{0, 0, 0, 0, 3, 0, 2, 0, 0, 0, 0, 1}) },
+		"huge frame":          func(_ *wire.Conn, raw int) { spit(raw, []byte{255, 0, 0, 0, 3, 0, 1, 0, 0, 0, 0, 1}) },
+		"missing files":       func(_ *wire.Conn, raw int) { spit(raw, []byte{0, 0, 0, 4, 4, 1, 1, 0, 0, 0, 0, 1, 0, 0, 0, 5}) },
 		"too many files": func(_ *wire.Conn, raw int) {
-			unix.Sendmsg(raw, []byte{0}, unix.UnixRights(fd, fd, fd, fd, fd, fd, fd, fd, fd, fd), nil, 0)
+			spit(raw, []byte{0}, fd, fd, fd, fd, fd, fd, fd, fd, fd, fd)
 		},
 		"files in every byte": func(_ *wire.Conn, raw int) {
 			for range 12 {
-				unix.Sendmsg(raw, []byte{0}, unix.UnixRights(fd, fd), nil, 0)
+				spit(raw, []byte{0}, fd, fd)
 			}
 		},
 	} {
@@ -133,7 +144,7 @@ func TestHostileTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	far.Write(1, &wire.Started{PID: 2}, int(r.Fd()))
+	say(far, 1, &wire.Started{PID: 2}, int(r.Fd()))
 	r.Close()
 	if _, ok := errors.AsType[*ProtocolError](lostWithin(t, l)); !ok {
 		t.Errorf("link: %v", l.Err())

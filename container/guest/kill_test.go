@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -145,7 +146,7 @@ func TestShutdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-b.link.Done()
-	if _, err := p.Wait(b.context()); err != ErrLost {
+	if _, err := p.Wait(b.context()); !errors.Is(err, ErrLost) {
 		t.Errorf("wait: %v", err)
 	}
 	<-b.ended

@@ -104,8 +104,8 @@ func TestAccept(t *testing.T) {
 		_, err := l.Accept(ctx, os.Getpid()+1)
 		accepted <- err
 	}()
-	imposter.SetReadDeadline(time.Now().Add(20 * time.Second))
-	if _, err := imposter.Read(make([]byte, 1)); err != io.EOF {
+	setReadDeadline(t, imposter, time.Now().Add(20*time.Second))
+	if _, err := imposter.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the imposter: %v", err)
 	}
 	cancel()

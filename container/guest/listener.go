@@ -105,7 +105,7 @@ func removeSocket(path string) error {
 // is closed and its socket removed.
 func (l *Listener) Accept(ctx context.Context, initPID int) (*Link, error) {
 	defer l.Close()
-	stop := context.AfterFunc(ctx, func() { l.file.SetReadDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = l.file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	for {
 		fd, err := l.accept()

@@ -107,6 +107,7 @@ func (p *Process) deliverExited(m *wire.Exited) error {
 		p.err = &StartError{Phase: Phase(m.Phase), Errno: syscall.Errno(m.Errno)}
 	case wire.OutcomeLost:
 		p.err = ErrLost
+	case wire.OutcomeExited, wire.OutcomeSignaled:
 	}
 	p.status = ExitStatus{
 		Exited:     m.Outcome == wire.OutcomeExited,

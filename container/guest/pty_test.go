@@ -3,6 +3,7 @@ package guest
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func (b *box) terminal(argv ...string) *terminal {
 // expect reads until want has been printed, and forgets what came before it.
 func (t *terminal) expect(want string) {
 	t.b.tb.Helper()
-	t.p.Stdout.SetReadDeadline(time.Now().Add(20 * time.Second))
+	setReadDeadline(t.b.tb, t.p.Stdout, time.Now().Add(20*time.Second))
 	buf := make([]byte, 4096)
 	for !strings.Contains(t.seen.String(), want) {
 		n, err := t.p.Stdout.Read(buf)
@@ -82,7 +83,9 @@ func TestJobControl(t *testing.T) {
 		t.Fatal("no job control")
 	}
 	term.send("sleep 1000\n")
-	eventually(t, "the job runs", func() bool { return b.programs() == 2 })
+	eventually(t, "the job has the terminal", func() bool { // before its exec
+		return slices.ContainsFunc(b.hostProcesses(), func(p hostProcess) bool { return p.name == "sleep" })
+	})
 	term.send("\x1a") // ^Z
 	term.expect("Stopped")
 	term.send("bg; jobs; kill %1; wait %1; echo co''de $?\n")

@@ -32,19 +32,28 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "stage:", runStage(config))
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if built {
+		path, _ := initBinary()
+		os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
 }
+
+// built says that there is a binary to remove.
+var built bool
 
 var initBinary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "realm-init-")
 	if err != nil {
 		return "", err
 	}
+	built = true
 	path := filepath.Join(dir, "realm-init")
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "realm.dev/cmd/realm-init")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build realm-init: %w: %s", err, out)
+		return path, fmt.Errorf("build realm-init: %w: %s", err, out)
 	}
 	return path, errors.Join(os.Chmod(dir, 0o755), os.Chmod(path, 0o755))
 })
@@ -252,6 +261,13 @@ func (b *box) processes() map[string][]ProcessInfo {
 	return byCall
 }
 
+func setReadDeadline(tb testing.TB, f interface{ SetReadDeadline(time.Time) error }, when time.Time) {
+	tb.Helper()
+	if err := f.SetReadDeadline(when); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // eventually polls until ok.
 func eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
@@ -308,11 +324,9 @@ func parseStatus(status string) (p hostProcess, ok bool) {
 	}
 	p.name = strings.Join(fields["Name"], " ")
 	p.zombie = fields["State"][0] == "Z"
-	fmt.Sscan(fields["Pid"][0], &p.pid)
-	fmt.Sscan(fields["PPid"][0], &p.ppid)
-	fmt.Sscan(fields["NSpid"][1], &p.inside)
-	fmt.Sscan(fields["Uid"][1], &p.uid)
-	return p, true
+	_, err := fmt.Sscan(strings.Join([]string{fields["Pid"][0], fields["PPid"][0], fields["NSpid"][1], fields["Uid"][1]}, " "),
+		&p.pid, &p.ppid, &p.inside, &p.uid)
+	return p, err == nil
 }
 
 // programs counts the processes of the programs' uid.

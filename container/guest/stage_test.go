@@ -39,7 +39,7 @@ func runStage(encoded string) error {
 		return err
 	}
 	if c.Cgroup != "" { // wait until the parent has moved us into it
-		os.Stdin.Read(make([]byte, 1))
+		_, _ = os.Stdin.Read(make([]byte, 1))
 	}
 	for _, step := range []func(*stageConfig) error{mountRoot, enterRoot, dropPrivileges} {
 		if err := step(&c); err != nil {

@@ -13,7 +13,12 @@ import (
 const patience = 20 * time.Second
 
 func newDeadline() <-chan time.Time { return time.After(patience) }
-func pause() <-chan time.Time       { return time.After(2 * time.Millisecond) }
+
+// pause grows with every turn of a wait: most end at once, and one that does
+// not must not keep a processor busy.
+func pause(turn int) <-chan time.Time {
+	return time.After(min(time.Duration(turn+1)*time.Millisecond, 50*time.Millisecond))
+}
 
 // call is one program and everything it leaves behind.
 type call struct {
@@ -30,14 +35,12 @@ type call struct {
 
 // withShim calls f with the shim's number while the call holds the shim, so
 // that f cannot meet the processes of a later call.
-func (c *call) withShim(f func(root int)) bool {
+func (c *call) withShim(f func(root int)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.shim == nil {
-		return false
+	if c.shim != nil {
+		f(c.shim.pid)
 	}
-	f(c.shim.pid)
-	return true
 }
 
 // attach gives the call its shim, unless it was cancelled before.
@@ -85,7 +88,7 @@ func (c *call) signal(sig unix.Signal) unix.Errno {
 func (c *call) kill() unix.Errno {
 	c.cancel()
 	deadline := newDeadline()
-	for {
+	for turn := 0; ; turn++ {
 		var err error
 		c.withShim(func(root int) { err = killBelow(root) })
 		if err != nil {
@@ -96,7 +99,7 @@ func (c *call) kill() unix.Errno {
 			return 0
 		case <-deadline:
 			return unix.ETIMEDOUT
-		case <-pause():
+		case <-pause(turn):
 		}
 	}
 }

@@ -34,11 +34,11 @@ func shieldSignals() {
 	// handler, flags, restorer, mask.
 	var action [4]uint64
 	for sig := uintptr(1); sig <= 64; sig++ {
-		switch unix.Signal(sig) {
-		case unix.SIGKILL, unix.SIGSTOP, unix.SIGURG:
+		if unix.Signal(sig) == unix.SIGURG {
 			continue
 		}
-		unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+		// Of SIGKILL and SIGSTOP, and of nothing else, this is refused.
+		_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 	}
 }
 

@@ -38,7 +38,7 @@ func (s *supervisor) serve(socket string) {
 			conn.Close()
 			conn.Discard()
 		}
-		if err == errShutdown {
+		if errors.Is(err, errShutdown) {
 			return
 		}
 		time.Sleep(redialEvery)
@@ -96,7 +96,7 @@ type link struct {
 
 // send answers; an error shows when the next frame is read.
 func (l *link) send(id uint32, m wire.Message, files ...int) {
-	l.conn.Write(id, m, files...)
+	_ = l.conn.Write(id, m, files...)
 }
 
 func (l *link) reply(id uint32, errno unix.Errno) {

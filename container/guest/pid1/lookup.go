@@ -1,6 +1,7 @@
 package pid1
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 
@@ -67,11 +68,11 @@ func lookup(name, path, dir string) (string, error) {
 			d = filepath.Join(dir, d)
 		}
 		candidate := filepath.Join(d, name)
-		switch err := canRun(candidate); err {
-		case nil:
+		err := canRun(candidate)
+		if err == nil {
 			return candidate, nil
-		case unix.ENOENT, unix.ENOTDIR:
-		default:
+		}
+		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
 			failed = unix.EACCES
 		}
 	}

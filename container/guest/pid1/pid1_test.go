@@ -141,7 +141,9 @@ func TestNoShim(t *testing.T) {
 	if calls := l.s.live(); len(calls) != 0 {
 		t.Errorf("%d calls are left", len(calls))
 	}
-	far.Write(9, &wire.Exec{Call: "x", Argv: []string{"true"}, Dir: "/"}, fd)
+	if err := far.Write(9, &wire.Exec{Call: "x", Argv: []string{"true"}, Dir: "/"}, fd); err != nil {
+		t.Fatal(err)
+	}
 	if err := <-served; err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("wrong descriptors: %v", err)
 	}
@@ -180,7 +182,7 @@ func FuzzInitFrames(f *testing.F) {
 			}
 			b = b[max(n, 0):]
 		}
-		unix.Shutdown(raw, unix.SHUT_WR)
+		_ = unix.Shutdown(raw, unix.SHUT_WR)
 		select {
 		case err := <-served:
 			if err == nil {

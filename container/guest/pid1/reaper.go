@@ -68,6 +68,15 @@ func (r *reaper) isChild(pid int) bool {
 	return err == nil
 }
 
+// kill kills a process that we started, unless it has been reaped.
+func (r *reaper) kill(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ours := r.own[pid]; ours {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
 // run reaps for ever. It looks first and reaps under the lock: between the two
 // the process stays a zombie, and its number cannot be given to another.
 func (r *reaper) run() {

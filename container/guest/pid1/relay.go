@@ -1,6 +1,10 @@
 package pid1
 
-import "realm.dev/container/guest/wire"
+import (
+	"time"
+
+	"realm.dev/container/guest/wire"
+)
 
 // relay follows what a shim tells of one call.
 type relay struct {
@@ -73,6 +77,7 @@ func (r *relay) ended(m *wire.Exited) {
 // ended, and the program's own end is told if init is the one who sees it.
 func (r *relay) lost() {
 	r.shim.conn.Close()
+	r.s.reaper.kill(r.shim.pid) // one that said nonsense may still be there
 	<-r.shim.ended
 	r.call.detach()
 	r.s.killStrays()
@@ -83,28 +88,37 @@ func (r *relay) lost() {
 	r.s.end(r.call, outcome)
 }
 
+// verdict is the outcome of a program whose shim is lost. If the shim had
+// reaped it, nobody can know any more.
 func (r *relay) verdict() *wire.Exited {
-	lost := &wire.Exited{Outcome: wire.OutcomeLost}
 	if r.pid == 0 {
-		return lost
+		return &wire.Exited{Outcome: wire.OutcomeLost}
 	}
+	wait := time.Duration(0) // init has reaped it and told us, or it never will
 	if r.s.reaper.isChild(r.pid) {
-		select {
-		case w := <-r.main:
-			m := w.exited()
-			r.ended(m)
-			return m
-		case <-newDeadline():
-			return lost
-		}
+		wait = patience
+	}
+	w, ok := receive(r.main, wait)
+	if !ok {
+		r.s.reaper.unwatch(r.pid)
+		return &wire.Exited{Outcome: wire.OutcomeLost}
+	}
+	m := w.exited()
+	r.ended(m)
+	return m
+}
+
+// receive prefers what is there to the end of the wait.
+func receive(c <-chan waited, wait time.Duration) (waited, bool) {
+	select {
+	case w := <-c:
+		return w, true
+	default:
 	}
 	select {
-	case w := <-r.main:
-		m := w.exited()
-		r.ended(m)
-		return m
-	default: // the shim had reaped it
-		r.s.reaper.unwatch(r.pid)
-		return lost
+	case w := <-c:
+		return w, true
+	case <-time.After(wait):
+		return waited{}, false
 	}
 }

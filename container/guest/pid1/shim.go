@@ -1,6 +1,7 @@
 package pid1
 
 import (
+	"errors"
 	"runtime"
 
 	"golang.org/x/sys/unix"
@@ -72,7 +73,7 @@ func runCall(conn *wire.Conn, st *starter, f wire.Frame, m *wire.Exec) error {
 	if err := conn.Write(f.ID, exited); err != nil || exited.Background == 0 {
 		return err
 	}
-	if _, err := reapUntil(0); err != unix.ECHILD {
+	if _, err := reapUntil(0); !errors.Is(err, unix.ECHILD) {
 		return err
 	}
 	return conn.Write(f.ID, &wire.Idle{})

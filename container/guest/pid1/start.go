@@ -1,6 +1,7 @@
 package pid1
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"syscall"
@@ -30,11 +31,7 @@ type failure struct {
 }
 
 func (f *failure) exited() *wire.Exited {
-	errno := unix.EIO
-	if e, ok := f.err.(unix.Errno); ok {
-		errno = e
-	}
-	return &wire.Exited{Outcome: wire.OutcomeNotStarted, Phase: f.phase, Errno: uint32(errno)}
+	return &wire.Exited{Outcome: wire.OutcomeNotStarted, Phase: f.phase, Errno: uint32(errnoOf(f.err))}
 }
 
 // program is a program that runs; master is -1 without a pty.
@@ -113,11 +110,11 @@ func (s *starter) fork(path string, m *wire.Exec, stdio []uintptr) (int, *failur
 	})
 	// Going back below what CAP_SYS_RESOURCE set once is refused; a shim that
 	// stays at 1000 is still a shim.
-	s.adj.WriteAt([]byte(s.base), 0)
+	_, _ = s.adj.WriteAt([]byte(s.base), 0)
 	switch {
 	case err == nil:
 		return pid, nil
-	case err == unix.EAGAIN || err == unix.ENOMEM:
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM):
 		return 0, &failure{phaseFork, err}
 	}
 	return 0, &failure{phaseExec, err}
@@ -128,19 +125,20 @@ func (s *starter) fork(path string, m *wire.Exec, stdio []uintptr) (int, *failur
 // locked to its thread.
 func asUser(uid, gid uint32, f func() *failure) *failure {
 	ownUID, ownGID := unix.Getuid(), unix.Getgid()
-	unix.SetfsgidRetGid(int(gid))
-	unix.SetfsuidRetUid(int(uid))
-	defer func() {
-		unix.SetfsuidRetUid(ownUID)
-		unix.SetfsgidRetGid(ownGID)
-	}()
-	// The calls return the previous id and never an error: ask once more.
-	gotUID, _ := unix.SetfsuidRetUid(-1)
-	gotGID, _ := unix.SetfsgidRetGid(-1)
-	if gotUID != int(uid) || gotGID != int(gid) {
+	setFSIDs(int(uid), int(gid))
+	defer setFSIDs(ownUID, ownGID)
+	if gotUID, gotGID := setFSIDs(-1, -1); gotUID != int(uid) || gotGID != int(gid) {
 		return &failure{phaseSupervisor, unix.EPERM}
 	}
 	return f()
+}
+
+// setFSIDs sets the file system ids of the thread and returns the previous
+// ones. The calls never return an error; an id of -1 only asks.
+func setFSIDs(uid, gid int) (oldUID, oldGID int) {
+	oldGID, _ = unix.SetfsgidRetGid(gid)
+	oldUID, _ = unix.SetfsuidRetUid(uid)
+	return oldUID, oldGID
 }
 
 // setRlimits lowers the limits of the shim, which the program inherits; init

@@ -139,11 +139,11 @@ func (s *supervisor) reset() unix.Errno {
 // registered and no process number can be given away.
 func (s *supervisor) killStrays() {
 	deadline := newDeadline()
-	for s.killStraysOnce() {
+	for turn := 0; s.killStraysOnce(); turn++ {
 		select {
 		case <-deadline:
 			return
-		case <-pause():
+		case <-pause(turn):
 		}
 	}
 }
@@ -158,8 +158,8 @@ func (s *supervisor) killStraysOnce() (found bool) {
 	for _, p := range t[unix.Getpid()] {
 		if _, ours := s.reaper.own[p.pid]; !ours {
 			found = true
-			killBelow(p.pid)
-			unix.Kill(p.pid, unix.SIGKILL)
+			_ = killBelow(p.pid) // it is looked for again
+			_ = unix.Kill(p.pid, unix.SIGKILL)
 		}
 	}
 	return found

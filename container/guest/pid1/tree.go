@@ -113,7 +113,8 @@ const stopRounds = 64
 
 // killBelow stops everything below root until nothing new appears, then kills
 // it. Stopping first is what beats a fork bomb: a stopped process cannot fork,
-// and one killed early would only make its children harder to see.
+// and one killed early would only make its children harder to see. A signal
+// fails only for what has ended meanwhile.
 func killBelow(root int) error {
 	stopped := map[int]struct{}{}
 	for range stopRounds {
@@ -126,7 +127,7 @@ func killBelow(root int) error {
 			if _, ok := stopped[p.pid]; !ok {
 				stopped[p.pid] = struct{}{}
 				fresh++
-				unix.Kill(p.pid, unix.SIGSTOP)
+				_ = unix.Kill(p.pid, unix.SIGSTOP)
 			}
 		})
 		if fresh == 0 {
@@ -134,7 +135,7 @@ func killBelow(root int) error {
 		}
 	}
 	for pid := range stopped {
-		unix.Kill(pid, unix.SIGKILL)
+		_ = unix.Kill(pid, unix.SIGKILL)
 	}
 	return nil
 }

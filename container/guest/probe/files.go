@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -166,7 +167,7 @@ func kernelMounts(path string) result {
 // tryWrite creates a file in a directory, or opens a file for writing.
 func tryWrite(path string) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
-	if err == unix.EISDIR {
+	if errors.Is(err, unix.EISDIR) {
 		var f *os.File
 		if f, err = os.CreateTemp(path, ".realm-probe-"); err == nil {
 			f.Close()

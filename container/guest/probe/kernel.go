@@ -46,7 +46,7 @@ func cloneUserNamespace() result {
 		Sys: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER},
 	})
 	if err == nil {
-		unix.Wait4(pid, nil, 0, nil)
+		_, _ = unix.Wait4(pid, nil, 0, nil)
 		return bad("allowed")
 	}
 	return refusedWith(err, unix.EPERM, unix.ENOSYS, unix.ENOSPC, unix.EACCES)
@@ -106,7 +106,7 @@ func newScratch(dirs []string) *scratch {
 	return nil
 }
 
-func (f *scratch) remove() { unix.Unlink(f.path) }
+func (f *scratch) remove() { _ = unix.Unlink(f.path) }
 
 // has says whether path has one of the bits that must not be.
 func has(path string) bool {
@@ -124,7 +124,7 @@ func (f *scratch) chmods() result {
 			func() error { return fchmodat2(f.path, mode) },
 		} {
 			all = append(all, judge(chmod(), f.path))
-			unix.Chmod(f.path, 0o600)
+			_ = unix.Chmod(f.path, 0o600)
 		}
 	}
 	return worst(all...)
@@ -166,7 +166,7 @@ func (f *scratch) makes(create func(path string, mode uint32) error) result {
 	for _, mode := range []uint32{setuidMode, setgidMode} {
 		path := f.path + "s"
 		all = append(all, judge(create(path, mode), path))
-		unix.Unlink(path)
+		_ = unix.Unlink(path)
 	}
 	return worst(all...)
 }
@@ -175,7 +175,7 @@ func (f *scratch) device(kind uint32, number uint64) result {
 	path := f.path + "d"
 	err := unix.Mknod(path, kind|0o600, int(number))
 	if err == nil {
-		unix.Unlink(path)
+		_ = unix.Unlink(path)
 	}
 	return refused(err)
 }
@@ -247,7 +247,7 @@ func ptraceInit() result {
 	if errno != 0 {
 		return refused(errno)
 	}
-	unix.PtraceDetach(1)
+	_ = unix.PtraceDetach(1)
 	return bad("allowed")
 }
 

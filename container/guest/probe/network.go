@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"errors"
+	"io/fs"
 	"net/netip"
 	"os"
 	"strings"
@@ -191,7 +193,7 @@ func interfaces() result {
 // column, behind a number of lines that are headings.
 func routes(path string, headings, column int) result {
 	b, err := os.ReadFile(path)
-	if err == unix.ENOENT || os.IsNotExist(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return pass("no such protocol")
 	}
 	if err != nil {

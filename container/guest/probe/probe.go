@@ -7,6 +7,7 @@
 package probe
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -28,11 +29,13 @@ func bad(detail string) result  { return result{false, detail} }
 // refused passes when err is an error, but not one that says that the attempt
 // itself was malformed: that proves nothing.
 func refused(err error) result {
-	switch err {
-	case nil:
+	if err == nil {
 		return bad("allowed")
-	case unix.EINVAL, unix.EFAULT, unix.EBADF, unix.E2BIG:
-		return bad("not refused: " + errnoName(err))
+	}
+	for _, malformed := range []unix.Errno{unix.EINVAL, unix.EFAULT, unix.EBADF, unix.E2BIG} {
+		if errors.Is(err, malformed) {
+			return bad("not refused: " + errnoName(err))
+		}
 	}
 	return pass("refused: " + errnoName(err))
 }
@@ -41,7 +44,7 @@ func refused(err error) result {
 // themselves, so that only these numbers mean a refusal.
 func refusedWith(err error, errnos ...unix.Errno) result {
 	for _, errno := range errnos {
-		if err == errno {
+		if errors.Is(err, errno) {
 			return refused(err)
 		}
 	}
@@ -52,7 +55,7 @@ func refusedWith(err error, errnos ...unix.Errno) result {
 }
 
 func errnoName(err error) string {
-	if errno, ok := err.(unix.Errno); ok {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		if name := unix.ErrnoName(errno); name != "" {
 			return name
 		}

@@ -61,6 +61,7 @@ func message(t Type) Message {
 		return &Shutdown{}
 	case TypeReply:
 		return &Reply{}
+	default:
+		return nil
 	}
-	return nil
 }

@@ -144,7 +144,7 @@ func TestConn(t *testing.T) {
 	go func() {
 		for i := range 60 {
 			size := sizes[i%len(sizes)]
-			a.WriteFrame(Frame{Type: TypeExec, ID: uint32(i), Payload: bytes.Repeat([]byte{byte(i)}, size), Files: files[:i%(MaxFiles+1)]})
+			_ = a.WriteFrame(Frame{Type: TypeExec, ID: uint32(i), Payload: bytes.Repeat([]byte{byte(i)}, size), Files: files[:i%(MaxFiles+1)]})
 		}
 		a.Close()
 	}()
@@ -166,7 +166,7 @@ func TestConn(t *testing.T) {
 		}
 		CloseFiles(f.Files)
 	}
-	if _, err := b.Read(); err != io.EOF {
+	if _, err := b.Read(); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v", err)
 	}
 }
@@ -182,12 +182,11 @@ func same(t *testing.T, a, b int) bool {
 
 func TestTruncatedStream(t *testing.T) {
 	a, b := pair(t)
-	a.raw.Write(func(fd uintptr) bool {
-		unix.Write(int(fd), []byte{0, 0, 0})
-		return true
-	})
+	if _, err := a.file.Write([]byte{0, 0, 0}); err != nil {
+		t.Fatal(err)
+	}
 	a.Close()
-	if _, err := b.Read(); err != io.ErrUnexpectedEOF {
+	if _, err := b.Read(); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("got %v", err)
 	}
 }
