@@ -2,6 +2,8 @@ package realm
 
 import (
 	"context"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -26,11 +28,7 @@ func (s *Session) prove(ctx context.Context, b *box) error {
 	if len(lost) > 0 {
 		return contract.Errorf(contract.IsolationUnproven, "%d of the workspace's mounts are not in force", len(lost))
 	}
-	for _, l := range b.limits {
-		if l.InForce == nil {
-			b.degraded = append(b.degraded, "limit not in force: "+l.Name)
-		}
-	}
+	s.nameLimits(b)
 	rep, err := b.link.Probe(ctx, s.probeRequest(b))
 	if err != nil {
 		return contract.Errorf(contract.IsolationUnproven, "the probes did not answer").WithCause(err)
@@ -52,6 +50,31 @@ func (s *Session) prove(ctx context.Context, b *box) error {
 	return nil
 }
 
+// nameLimits names each limit that is not in force, and tells the programs' share
+// of the processes from the supervisor's.
+func (s *Session) nameLimits(b *box) {
+	for i := range b.limits {
+		l := &b.limits[i]
+		if l.InForce == nil {
+			b.degraded = append(b.degraded, "limit not in force: "+l.Name)
+		}
+		if l.Name == "pids" {
+			l.Asked = float64(s.req.Policy.Policy().Limits.Pids)
+			l.Detail = strings.TrimPrefix(l.Detail+"; "+strconv.Itoa(supervisorPids)+" more are for the session's supervisor", "; ")
+		}
+	}
+}
+
+// inForce is a limit that a cgroup enforces, as PID 1 can see it; 0 when none does.
+func (b *box) inForce(name string) uint64 {
+	for _, l := range b.limits {
+		if l.Name == name && l.By == "cgroup" && l.InForce != nil {
+			return uint64(*l.InForce)
+		}
+	}
+	return 0
+}
+
 // probeRequest says what the probes must find.
 func (s *Session) probeRequest(b *box) guest.ProbeRequest {
 	uid, gid := b.spec.User.IDs()
@@ -61,6 +84,7 @@ func (s *Session) probeRequest(b *box) guest.ProbeRequest {
 		ReadOnly: []string{"/etc", "/usr", container.InitPath, container.SocketDir},
 		Rlimits:  []guest.Rlimit{{Resource: unix.RLIMIT_NOFILE, Soft: uint64(b.spec.Limits.OpenFiles), Hard: uint64(b.spec.Limits.OpenFiles)}},
 	}
+	req.MemoryBytes, req.PidsMax = b.inForce("memoryBytes"), b.inForce("pids")
 	req.HostSockets = []string{s.detail.Record.ControlSocketPath, s.mgr.dirs.link(s.mgr.realmID, s.id)}
 	if b.spec.Workspace.Write {
 		req.Writable = append(req.Writable, b.spec.Workspace.Destination)
