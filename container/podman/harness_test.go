@@ -4,11 +4,14 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"realm.dev/container"
 	"realm.dev/container/idmap"
 	"realm.dev/container/rootfs"
@@ -36,7 +39,7 @@ func scratch(t *testing.T) string {
 func open(t *testing.T) *Engine {
 	t.Helper()
 	podmantest.Require(t)
-	t.Setenv("CONTAINER_HOST", "")
+	withoutEnv(t, "CONTAINER_HOST")
 	dir := scratch(t)
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -54,6 +57,16 @@ func open(t *testing.T) *Engine {
 		}
 	})
 	return e
+}
+
+// withoutEnv unsets a variable for the test. Set to nothing, it still turns
+// Podman's command line into a remote one.
+func withoutEnv(t *testing.T, name string) {
+	t.Helper()
+	t.Setenv(name, "")
+	if err := os.Unsetenv(name); err != nil {
+		t.Fatal(err)
+	}
 }
 
 type testLog struct{ t *testing.T }
@@ -192,4 +205,23 @@ func (b *box) must(err error) {
 	if err != nil {
 		b.t.Fatalf("%v: %v", err, contract.AsError(err).Cause)
 	}
+}
+
+// owned fails unless a file of the workspace belongs to its owner on the host.
+func owned(t *testing.T, b *box, file string) {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Stat(file, &st); err != nil {
+		t.Fatal(err)
+	}
+	if st.Uid != b.User.OwnerUID || st.Gid != b.User.OwnerGID {
+		t.Errorf("%s belongs to %d:%d, want %d:%d", file, st.Uid, st.Gid, b.User.OwnerUID, b.User.OwnerGID)
+	}
+}
+
+const goarch = runtime.GOARCH
+
+func execCommand(name string, args ...string) (string, error) {
+	out, err := exec.Command(name, args...).CombinedOutput()
+	return string(out), err
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
+	"strings"
 
 	"github.com/containers/podman/v5/pkg/bindings/images"
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
@@ -58,9 +59,22 @@ func imageOf(found *entities.ImageInspectReport) (container.Image, error) {
 	}
 	image := container.Image{ID: found.ID, Digest: found.Digest.String()}
 	if found.Config != nil {
-		image.Env = found.Config.Env
+		image.Env = wellFormed(found.Config.Env)
 	}
 	return image, nil
+}
+
+// wellFormed leaves out entries without a name or a value. Engines take some of
+// those as a request for a variable of their own.
+func wellFormed(env []string) []string {
+	var out []string
+	for _, e := range env {
+		name, _, ok := strings.Cut(e, "=")
+		if ok && name != "" && !strings.ContainsAny(e, "\x00") && !strings.ContainsAny(name, "* \t\n") {
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // pulled is one line of the engine's answer to a pull.

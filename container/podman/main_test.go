@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -164,6 +165,10 @@ var probes = map[string]func(args []string) error{
 			os.Stdout.Write(data)
 		}
 		return nil
+	},
+	"env": func([]string) error {
+		_, err := fmt.Println(strings.Join(os.Environ(), "\n"))
+		return err
 	},
 	"filter": filterProbe,
 	"write":  func(args []string) error { return os.WriteFile(args[0], []byte(args[1]), 0o644) },

@@ -17,9 +17,12 @@ import (
 	"realm.dev/contract"
 )
 
-// capabilitiesLabel is the label by which an image may ask for less
-// capabilities than it is given. Set here, the image's own has no say.
-const capabilitiesLabel = "io.containers.capabilities"
+// Labels that Podman acts upon: by the first an image asks for less capabilities
+// than it is given, by the other for updates. Set here, the image's have no say.
+const (
+	capabilitiesLabel = "io.containers.capabilities"
+	updateLabel       = "io.containers.autoupdate"
+)
 
 // Capabilities of PID 1: to become the programs' user, and to end what they left.
 var initCaps = []string{"KILL", "SETGID", "SETUID"}
@@ -66,6 +69,7 @@ func private() specgen.Namespace { return specgen.Namespace{NSMode: specgen.Priv
 func basics(s *container.Spec) specgen.ContainerBasicConfig {
 	labels := s.Labels()
 	labels[capabilitiesLabel] = strings.Join(capabilities(s), ",")
+	labels[updateLabel] = "disabled"
 	env := map[string]string{}
 	for k, v := range initEnv {
 		env[k] = v

@@ -209,6 +209,6 @@ func checkConfig(c *specs.Spec, want *specgen.SpecGenerator) error {
 		{"masked paths", containsAll(l.MaskedPaths, maskedPaths) && containsAll(l.ReadonlyPaths, readonlyPaths), l.MaskedPaths},
 		{"mount propagation", slices.Contains([]string{"", "private", "rprivate"}, l.RootfsPropagation), l.RootfsPropagation},
 		{"personality", l.Personality == nil && l.IntelRdt == nil && len(l.TimeOffsets) == 0, l.Personality},
-		{"mounts", sameConfigMounts(c.Mounts, want.Mounts), c.Mounts},
+		{"mounts", sameConfigMounts(c.Mounts, want.Mounts, c.Root.Readonly), c.Mounts},
 	})
 }

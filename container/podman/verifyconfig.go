@@ -19,19 +19,25 @@ var (
 	readonlyPaths = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 )
 
-// engineMounts are what Podman mounts by itself, by type, and whether for
-// reading only.
+// How an engine's own mount can be written to.
+const (
+	writable = iota
+	likeRoot // for reading only when the root is
+	readOnly
+)
+
+// engineMounts are what Podman mounts by itself.
 var engineMounts = map[string]struct {
-	kind     string
-	readOnly bool
+	kind   string
+	access int
 }{
-	"/proc":              {"proc", false},
-	"/dev":               {"tmpfs", true},
-	"/dev/pts":           {"devpts", false},
-	"/dev/mqueue":        {"mqueue", false},
-	"/sys":               {"sysfs", true},
-	"/sys/fs/cgroup":     {"cgroup", true},
-	"/run/.containerenv": {"bind", true},
+	"/proc":              {"proc", writable},
+	"/dev":               {"tmpfs", likeRoot},
+	"/dev/pts":           {"devpts", writable},
+	"/dev/mqueue":        {"mqueue", writable},
+	"/sys":               {"sysfs", readOnly},
+	"/sys/fs/cgroup":     {"cgroup", readOnly},
+	"/run/.containerenv": {"bind", likeRoot},
 }
 
 func noHooks(h specs.Hooks) bool {
@@ -132,7 +138,7 @@ func containsAll[T comparable](list, want []T) bool {
 }
 
 // sameConfigMounts compares each mount that the runtime was told to make.
-func sameConfigMounts(found, want []specs.Mount) bool {
+func sameConfigMounts(found, want []specs.Mount, rootReadOnly bool) bool {
 	asked := map[string]specs.Mount{}
 	for _, m := range want {
 		asked[m.Destination] = m
@@ -146,7 +152,8 @@ func sameConfigMounts(found, want []specs.Mount) bool {
 			continue
 		}
 		e, ok := engineMounts[m.Destination]
-		if !ok || m.Type != e.kind || e.readOnly && !slices.Contains(m.Options, "ro") {
+		mustRead := e.access == readOnly || e.access == likeRoot && rootReadOnly
+		if !ok || m.Type != e.kind || mustRead && !slices.Contains(m.Options, "ro") {
 			return false
 		}
 	}
