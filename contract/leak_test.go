@@ -102,7 +102,8 @@ func poisoned(t *testing.T, sample []byte, secret string) [][]byte {
 		docs = append(docs, data)
 	}
 	values := []any{secret}
-	if secret == secrets[0] { // once is enough for those that hold all
+	first := secret == secrets[0]
+	if first { // once is enough for those that hold all
 		values = append(values, any(secrets), map[string]any{secrets[3]: secrets, secrets[5]: secrets[6]})
 	}
 	var visit func(v any, replace func(any))
@@ -119,11 +120,13 @@ func poisoned(t *testing.T, sample []byte, secret string) [][]byte {
 			delete(v, secret)
 			for _, key := range slices.Sorted(maps.Keys(v)) {
 				item := v[key]
-				delete(v, key)
-				v[secret] = item
-				write()
-				delete(v, secret)
-				v[key] = item
+				if first { // a key in place of another is an unknown key as above
+					delete(v, key)
+					v[secret] = item
+					write()
+					delete(v, secret)
+					v[key] = item
+				}
 				visit(item, func(other any) { v[key] = other })
 			}
 		case []any:
