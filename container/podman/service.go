@@ -231,6 +231,7 @@ func serviceEnv(environ []string, conf string) []string {
 		case strings.HasPrefix(name, "PODMAN_"), strings.HasPrefix(name, "CONTAINER_"), strings.HasPrefix(name, "LISTEN_"):
 		case name == "CONTAINERS_CONF", name == "CONTAINERS_CONF_OVERRIDE", name == "NOTIFY_SOCKET":
 		case strings.HasPrefix(name, "_CONTAINERS_"), strings.HasPrefix(name, "_PODMAN_"):
+		case name == "TMPDIR": // crun makes mount points there as the container's root, who may not enter a private one
 		default:
 			env = append(env, e)
 		}
