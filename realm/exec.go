@@ -55,8 +55,8 @@ func (s *Session) exec(ctx context.Context, b *box, id string, call *contract.Ex
 	if err != nil {
 		return fail(startError(err))
 	}
-	stdout := newCapture("stdout", limits.OutputBytes, s.store.spill(id, "stdout"), out)
-	stderr := newCapture("stderr", limits.OutputBytes, s.store.spill(id, "stderr"), out)
+	stdout := newCapture("stdout", limits.OutputBytes, s.store.spill("stdout"), out)
+	stderr := newCapture("stderr", limits.OutputBytes, s.store.spill("stderr"), out)
 	drained := drainAll(p, stdout, stderr)
 	go feed(p, strings.NewReader(stdin))
 	st, werr := s.await(ctx, p, timeout)

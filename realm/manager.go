@@ -117,6 +117,10 @@ func (m *Manager) Create(ctx context.Context, req Request) (*Session, error) {
 	m.at("record")
 	s.server = control.Serve(s.listener, s, control.Options{Logger: s.log})
 	go s.own()
+	go func() {
+		<-s.server.Done() // a while after the session is over
+		m.forget(s)
+	}()
 	s.report(report{fact: begin})
 	return s, nil
 }
@@ -178,7 +182,7 @@ func (m *Manager) newSession(req Request) (*Session, error) {
 		execs: make(chan struct{}, maxExecs), watchers: map[chan contract.SessionRecord]struct{}{},
 	}
 	s.detail = m.firstDetail(s, tree.Root(), socket)
-	if err := st.pending(&s.detail); err != nil {
+	if err := errors.Join(st.pending(&s.detail), st.started(m.epoch, &s.detail)); err != nil {
 		st.discard()
 		return nil, errors.Join(err, tree.Close())
 	}

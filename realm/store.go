@@ -71,7 +71,7 @@ func openStore(dir string) (*store, error) {
 // lockSweep keeps sweeps (exclusive) and the making of directories (shared)
 // apart.
 func (d Dirs) lockSweep(exclusive bool) (unlock func(), err error) {
-	l := flock.New(filepath.Join(d.State, "sweep.lock"), flock.SetPermissions(0o600))
+	l := flock.New(d.sweepLock(), flock.SetPermissions(0o600))
 	take := l.RLock
 	if exclusive {
 		take = l.Lock
@@ -164,13 +164,13 @@ func (st *store) outcome(session string, res *contract.ToolResult) error {
 }
 
 // spill returns how to make the file for a stream that is too long to keep.
-func (st *store) spill(callID, stream string) func() (*os.File, error) {
+func (st *store) spill(stream string) func() (*os.File, error) {
 	return func() (*os.File, error) {
 		dir := filepath.Join(st.dir, "spill")
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}
-		// A call id is the caller's text; the name on disk is ours.
+		// Not named by the call's id, which is the caller's text.
 		return os.CreateTemp(dir, stream+"-*")
 	}
 }
