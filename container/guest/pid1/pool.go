@@ -135,7 +135,7 @@ func (p *pool) drop() {
 	p.idle = nil
 }
 
-// spawnShim starts a shim.
+// spawnShim starts a shim and returns it once it can be used.
 func spawnShim(r *reaper) (*shim, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -160,9 +160,25 @@ func spawnShim(r *reaper) (*shim, error) {
 			Sys:   &syscall.SysProcAttr{Setsid: true},
 		})
 	})
+	if err == nil {
+		err = awaitIdle(conn)
+	}
 	if err != nil {
 		conn.Close()
+		r.kill(pid)
 		return nil, err
 	}
 	return &shim{pid: pid, conn: conn, ended: ended}, nil
+}
+
+// awaitIdle waits for a new shim to say that it is there. One that was forked
+// may yet end for want of threads: that is no call lost, but one not started.
+func awaitIdle(conn *wire.Conn) error {
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	if f, err := conn.Read(); err != nil || f.Type != wire.TypeIdle {
+		return unix.EAGAIN
+	}
+	return conn.SetReadDeadline(time.Time{})
 }

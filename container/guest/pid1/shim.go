@@ -3,20 +3,29 @@ package pid1
 import (
 	"errors"
 	"runtime"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"realm.dev/container/guest/wire"
 )
 
+// shimName is the name of a shim in the process table.
+const shimName = "realm-shim"
+
 // shimSocket is where a shim finds its end of the socket pair.
 const shimSocket = 3
 
 // serveShim runs one call after the other until init closes the socket.
 func serveShim() int {
+	warmThreads(2)
 	// File system ids are per thread, and all work is done by this one.
 	runtime.LockOSThread()
 	if err := harden(); err != nil {
+		return fail("shim: " + err.Error())
+	}
+	name := []byte(shimName + "\x00") // the kernel's would be "exe"
+	if err := unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0); err != nil {
 		return fail("shim: " + err.Error())
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -29,6 +38,9 @@ func serveShim() int {
 	conn, err := wire.NewConn(shimSocket)
 	if err != nil {
 		return fail("shim: " + err.Error())
+	}
+	if err := conn.Write(0, &wire.Idle{}); err != nil {
+		return 0
 	}
 	for {
 		f, err := conn.Read()

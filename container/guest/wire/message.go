@@ -11,7 +11,7 @@ const (
 	TypeExec                      // host: run a program; stdin, stdout, stderr beside it
 	TypeStarted                   // init: it runs; the pty master beside it
 	TypeExited                    // init: it ended, or could not be started
-	TypeIdle                      // shim to init only: nothing of the call is left
+	TypeIdle                      // shim to init only: it serves nobody, nothing of a call is left
 	TypeSignal                    // host
 	TypeKill                      // host
 	TypeList                      // host
@@ -107,7 +107,7 @@ type Exited struct {
 	OOMKills   uint32 // OOM kills that the cgroup counted during the call
 }
 
-// Idle says that nothing is left below a shim.
+// Idle says that nothing is below a shim.
 type Idle struct{}
 
 // Signal asks for a signal to the process group of a call's program.
