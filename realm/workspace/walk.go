@@ -55,7 +55,7 @@ func walkDir(ctx context.Context, dir *os.File, rel string, depth int, visit fun
 			}
 		}
 		switch {
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF), errors.Is(err, unix.ENOENT): // ENOENT: it was removed meanwhile
 			return nil
 		case err != nil:
 			return ioError(err, "a directory could not be read")
