@@ -20,6 +20,10 @@ import (
 // TestMain makes the test binary PID 1 of the containers of the tests: under
 // that name it dials out as realm-init does and runs what the test asks for.
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(holdEnv); dir != "" {
+		fmt.Fprintln(os.Stderr, holdMain(dir))
+		os.Exit(1)
+	}
 	if os.Args[0] != container.InitPath {
 		os.Exit(m.Run())
 	}
@@ -36,6 +40,9 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(probeMain(os.Args[1:]))
 }
+
+// holdEnv makes the test binary hold a service open below the directory it names.
+const holdEnv = "REALM_TEST_HOLD"
 
 // request asks init to run a probe, or with no Argv to exit with Code.
 type request struct {

@@ -117,7 +117,11 @@ func (s *service) ensure(ctx context.Context) error {
 		return contract.Errorf(contract.PodmanUnavailable, "the engine is closed")
 	}
 	if s.running() {
-		return s.awaitSocket(ctx)
+		// It may be on its way out, idle or killed, and then a new one is due.
+		err := s.awaitSocket(ctx)
+		if s.running() {
+			return err
+		}
 	}
 	proc, done, err := s.spawn()
 	if err != nil {

@@ -1,0 +1,180 @@
+package podman
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"realm.dev/contract"
+	"realm.dev/integration/podmantest"
+)
+
+// eventually polls until the condition holds.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+func alive(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(data), ") ")
+	return !strings.HasPrefix(rest, "Z")
+}
+
+// TestOwnServiceComesBack: it ends when idle, or is killed; containers go on, and
+// the next request starts it again.
+func TestOwnServiceComesBack(t *testing.T) {
+	e := open(t)
+	b := specOf(t, e).start()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		svc := e.conn.service
+		svc.mu.Lock()
+		pid := svc.proc.Pid
+		svc.mu.Unlock()
+		if err := syscall.Kill(pid, sig); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the service is gone", func() bool { return !alive(pid) })
+		st, err := e.Inspect(t.Context(), b.id)
+		b.must(err)
+		if st.Pid <= 0 || b.guest.run("true").Code != 0 {
+			t.Errorf("after %v: %+v", sig, st)
+		}
+	}
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	e := open(t)
+	svc := e.conn.service
+	pid := svc.proc.Pid
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if alive(pid) {
+		t.Error("the service goes on")
+	}
+	if _, err := os.Lstat(svc.dir); !os.IsNotExist(err) {
+		t.Errorf("its directory is there: %v", err)
+	}
+	if err := e.Close(); err != nil {
+		t.Errorf("the second close: %v", err)
+	}
+	if _, err := e.Inspect(t.Context(), "x"); contract.CodeOf(err) != contract.PodmanUnavailable {
+		t.Errorf("after close: %v", err)
+	}
+}
+
+// holdMain opens an engine and waits to be killed, for TestServiceEndsWithRealm.
+func holdMain(dir string) error {
+	conn, err := startOwn(context.Background(), dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	fmt.Println(conn.service.proc.Pid)
+	time.Sleep(time.Hour)
+	return nil
+}
+
+// TestServiceEndsWithRealm kills a process that has a service.
+func TestServiceEndsWithRealm(t *testing.T) {
+	podmantest.Require(t)
+	dir := scratch(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), holdEnv+"="+dir)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	_, scanErr := fmt.Fscan(bufio.NewReader(out), &pid)
+	session, _ := unix.Getsid(pid)
+	ours, _ := unix.Getsid(0)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if scanErr != nil {
+		t.Fatal(scanErr)
+	}
+	if session == ours || session != pid {
+		t.Errorf("the service is in the session %d, ours is %d: a terminal's signals reach it", session, ours)
+	}
+	eventually(t, "the service has ended with its parent", func() bool { return !alive(pid) })
+
+	// What it has left is removed by the next one, when it is not young.
+	left, err := filepath.Glob(filepath.Join(dir, servicePrefix+"*"))
+	if err != nil || len(left) != 1 {
+		t.Fatalf("left %v (%v)", left, err)
+	}
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(left[0], old, old); err != nil {
+		t.Fatal(err)
+	}
+	svc, err := newService(dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer svc.stop()
+	if err := os.Chtimes(svc.dir, old, old); err != nil {
+		t.Fatal(err)
+	}
+	removeDead(dir)
+	now, err := filepath.Glob(filepath.Join(dir, servicePrefix+"*"))
+	if err != nil || !slices.Equal(now, []string{svc.dir}) {
+		t.Errorf("there are %v, want the living one's %s (%v)", now, svc.dir, err)
+	}
+}
+
+func TestServiceThatCannotStart(t *testing.T) {
+	bin := t.TempDir()
+	script := "#!/bin/sh\necho no storage >&2\nexit 125\n"
+	if err := os.WriteFile(filepath.Join(bin, "podman"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	dir := scratch(t)
+	_, err := startOwn(t.Context(), dir, slog.New(slog.DiscardHandler))
+	if contract.CodeOf(err) != contract.PodmanUnavailable {
+		t.Fatalf("got %v", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 0 {
+		t.Errorf("left %v (%v)", entries, err)
+	}
+}
+
+func TestServiceEnv(t *testing.T) {
+	got := serviceEnv([]string{
+		"HOME=/h", "PODMAN_USERNS=host", "CONTAINER_HOST=tcp://x", "CONTAINERS_CONF=/evil", "CONTAINERS_CONF_OVERRIDE=/evil", "LISTEN_FDS=1",
+		"NOTIFY_SOCKET=/x", "_CONTAINERS_USERNS_CONFIGURED=done", "CONTAINERS_STORAGE_CONF=/s", "CONTAINERS_REGISTRIES_CONF=/r", "STORAGE_DRIVER=vfs",
+	}, "/ours")
+	want := []string{"CONTAINERS_CONF=/ours", "HOME=/h", "CONTAINERS_STORAGE_CONF=/s", "CONTAINERS_REGISTRIES_CONF=/r", "STORAGE_DRIVER=vfs"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
