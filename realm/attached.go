@@ -109,18 +109,22 @@ func (s *Session) attend(ctx context.Context, p *guest.Process, a Attached) (gue
 	} else if kerr := s.killRest(p); kerr != nil {
 		s.log.Warn("what the program left behind could not be killed", "err", kerr)
 	}
+	// Nobody holds the streams any more, so they end; the reader of our output
+	// may be slow and sets the pace, but not that of an interruption.
 	drained := make(chan struct{})
 	go func() { out.Wait(); close(drained) }()
+	patience := drainLimit
 	if interrupted {
-		awaitDrain(drained, true)
-		if err == nil {
-			err = contract.Errorf(contract.SessionLost, "interrupted; the program was killed").WithCause(context.Cause(ctx))
-		}
-		return st, err
+		patience = killGrace
 	}
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
 	select {
-	case <-drained: // the reader of our output may be slow: it sets the pace
-	case <-ctx.Done():
+	case <-drained:
+	case <-limit.C:
+	}
+	if interrupted && err == nil {
+		err = contract.Errorf(contract.SessionLost, "interrupted; the program was killed").WithCause(context.Cause(ctx))
 	}
 	return st, err
 }

@@ -23,12 +23,11 @@ const (
 	killGrace = 2 * time.Second
 	// killBudget bounds the kill itself.
 	killBudget = 10 * time.Second
-	// pipeGrace is how long the result waits for output after the program's end
-	// while something that it left behind still holds its pipes.
+	// pipeGrace is how long the streams must have been empty after the program's
+	// end while something that it left behind still holds them.
 	pipeGrace = 200 * time.Millisecond
-	// drainLimit is the same when nothing was left behind: the pipes are about
-	// to end, unless a program handed them to somebody else.
-	drainLimit = 2 * time.Second
+	// drainLimit bounds the wait for a reader of the output that does not read.
+	drainLimit = 10 * time.Minute
 )
 
 // exec runs one program to its end and returns what it printed. The call's
@@ -60,7 +59,7 @@ func (s *Session) exec(ctx context.Context, b *box, id string, call *contract.Ex
 	drained := drainAll(p, stdout, stderr)
 	go feed(p, strings.NewReader(stdin))
 	st, werr := s.await(ctx, p, timeout)
-	awaitDrain(drained, st.Background > 0)
+	drained.await(st.Background > 0, s.quit)
 	res := contract.ToolResult{CallID: id, Exec: &contract.ExecResult{
 		Stdout: stdout.result(), Stderr: stderr.result(),
 		DurationMs: time.Since(began).Milliseconds(), Background: st.Background,
@@ -199,33 +198,77 @@ func startError(err error) error {
 	return e
 }
 
-// drainAll begins to read both streams. The channel is closed when both have
-// ended; they are read to their end even after the result was taken.
-func drainAll(p *guest.Process, stdout, stderr *capture) <-chan struct{} {
-	var wg sync.WaitGroup
-	drain := func(f *os.File, c *capture) {
-		if f != nil {
-			wg.Go(func() { c.drain(f); _ = f.Close() })
-		}
-	}
-	drain(p.Stdout, stdout)
-	drain(p.Stderr, stderr)
-	done := make(chan struct{})
-	go func() { wg.Wait(); close(done) }()
-	return done
+// drains are the streams of one program on their way into captures. They are
+// read to their end even after the result was taken.
+type drains struct {
+	streams []stream
+	done    chan struct{} // closed when all have ended
 }
 
-func awaitDrain(drained <-chan struct{}, leftSomething bool) {
-	limit := drainLimit
-	if leftSomething {
-		limit = pipeGrace
+type stream struct {
+	file *os.File
+	into *capture
+}
+
+func drainAll(p *guest.Process, stdout, stderr *capture) *drains {
+	d := &drains{done: make(chan struct{})}
+	var wg sync.WaitGroup
+	for _, st := range []stream{{p.Stdout, stdout}, {p.Stderr, stderr}} {
+		if st.file != nil {
+			d.streams = append(d.streams, st)
+			wg.Go(func() { st.into.drain(st.file); _ = st.file.Close() })
+		}
 	}
-	t := time.NewTimer(limit)
-	defer t.Stop()
-	select {
-	case <-drained:
-	case <-t.C:
+	go func() { wg.Wait(); close(d.done) }()
+	return d
+}
+
+// await waits, after the program's end, until all that it printed is in: to the
+// end of the streams, or, when something that it left behind still holds them,
+// until they have been empty for a while. Whoever takes the output sets the
+// pace; over is closed when the session is.
+func (d *drains) await(leftSomething bool, over <-chan struct{}) {
+	limit := time.NewTimer(drainLimit)
+	defer limit.Stop()
+	tick := time.NewTicker(pipeGrace / 4)
+	defer tick.Stop()
+	for calm := 0; !leftSomething || calm < 4; {
+		select {
+		case <-d.done:
+			return
+		case <-over:
+			return
+		case <-limit.C:
+			return
+		case <-tick.C:
+			if d.empty() {
+				calm++
+			} else {
+				calm = 0
+			}
+		}
 	}
+}
+
+// empty reports whether nothing is on its way: no byte in a pipe, none being
+// taken.
+func (d *drains) empty() bool {
+	for _, st := range d.streams {
+		if st.into.busy() || buffered(st.file) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// buffered is how many bytes wait in a pipe; 0 when it is closed.
+func buffered(f *os.File) (n int) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = conn.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	return n
 }
 
 // feed gives the program its input and then the end of it. A program that does

@@ -71,6 +71,15 @@ func (c *capture) write(p []byte) {
 	}
 }
 
+// busy reports whether bytes are being kept or handed on at this moment.
+func (c *capture) busy() bool {
+	if !c.mu.TryLock() {
+		return true
+	}
+	c.mu.Unlock()
+	return false
+}
+
 // keep stores p. Preconditions: mu is held.
 func (c *capture) keep(p []byte) {
 	if c.file == nil && c.err == nil && len(c.head)+len(p) > c.limit {

@@ -226,3 +226,23 @@ func waitFor(t *testing.T, ok func() bool) {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
+
+// A reader that pauses while the program ends loses nothing (a capture that was
+// closed too early dropped what was still in the pipe).
+func TestASlowReaderLosesNothing(t *testing.T) {
+	r := newRig(t)
+	s := r.session(t, writable, workspaceDir(t, nil))
+	for _, script := range []string{"head -c 400000 /dev/zero", "sleep 1000 & head -c 400000 /dev/zero"} {
+		var seen int64
+		slow := func(stream string, off int64, p []byte) {
+			if seen == 0 {
+				time.Sleep(2500 * time.Millisecond)
+			}
+			seen += int64(len(p))
+		}
+		res := s.Call(t.Context(), "slow-"+randomID(6), &contract.ToolCall{Exec: &contract.ExecCall{Shell: true, Script: script}}, slow)
+		if res.Error != nil || res.Exec.Stdout.Bytes != 400000 || seen != 400000 {
+			t.Errorf("%s: error %v, kept %d, seen %d", script, res.Error, res.Exec.Stdout.Bytes, seen)
+		}
+	}
+}

@@ -25,6 +25,7 @@ type store struct {
 	dir     string
 	lock    *flock.Flock
 	journal *journal.Journal
+	torn    int64 // bytes of a half-written last line that were cut off
 }
 
 // createStore makes the directory of a new session and takes its lock. No sweep
@@ -60,12 +61,12 @@ func openStore(dir string) (*store, error) {
 	if !ok {
 		return nil, contract.Errorf(contract.SessionState, "another realm owns this session")
 	}
-	j, _, err := journal.Open(dir)
+	j, recovered, err := journal.Open(dir)
 	if err != nil {
 		_ = lock.Close()
 		return nil, err
 	}
-	return &store{dir: dir, lock: lock, journal: j}, nil
+	return &store{dir: dir, lock: lock, journal: j, torn: recovered.Torn}, nil
 }
 
 // lockSweep keeps sweeps (exclusive) and the making of directories (shared)

@@ -141,6 +141,9 @@ func finish(dir string, rec contract.SessionRecord) error {
 		return err
 	}
 	defer st.close()
+	if st.torn > 0 {
+		d.Degraded = append(d.Degraded, "the journal's last line was cut off by realm's end")
+	}
 	return st.transition(from, &d, d.Outcome.Error)
 }
 
