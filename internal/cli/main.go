@@ -47,6 +47,9 @@ func (a *app) fail(err error) {
 		return
 	}
 	report(a.Err, err)
+	if e, ok := errors.AsType[*contract.Error](err); ok && a.debug && e.Cause != nil {
+		say(a.Err, "cause: %v", e.Cause)
+	}
 	if _, usage := errors.AsType[*usageError](err); a.json && !a.answered && !usage {
 		_ = a.printJSON(struct {
 			Error *contract.Error `json:"error"`

@@ -6,7 +6,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
@@ -60,6 +62,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 		"exits":    exits,
 		"mkfifo":   mkfifo,
 		"truncate": truncate,
+		"ready":    ready,
 	}
 }
 
@@ -100,4 +103,17 @@ func truncate(ts *testscript.TestScript, neg bool, args []string) {
 	f, err := os.OpenFile(ts.MkAbs(args[1]), os.O_CREATE|os.O_WRONLY, 0o600)
 	ts.Check(err)
 	ts.Check(errors.Join(f.Truncate(size), f.Close()))
+}
+
+// ready ID waits until a session is ready.
+func ready(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: ready ID")
+	}
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if ts.Exec("realm", "show", args[0]) == nil && strings.Contains(ts.ReadFile("stdout"), "state        ready\n") {
+			return
+		}
+	}
+	ts.Fatalf("the session did not become ready")
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // listSessions returns the sessions of this user. A directory that cannot be
-// read as one is told of, and does not hide the others.
+// read as one is told of, and does not hide the others; one without a record
+// belongs to a session that is only being made, or to the sweep.
 func (a *app) listSessions() (realm.Dirs, []contract.SessionDetail, error) {
 	dirs, err := realm.DefaultDirs()
 	if err != nil {
@@ -18,7 +19,9 @@ func (a *app) listSessions() (realm.Dirs, []contract.SessionDetail, error) {
 	}
 	list, broken := realm.List(dirs)
 	for _, err := range broken {
-		report(a.Err, err)
+		if contract.CodeOf(err) != contract.SessionNotFound {
+			report(a.Err, err)
+		}
 	}
 	return dirs, list, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -91,7 +92,7 @@ func describe(d contract.SessionDetail) string {
 		line("held back", "%s: %s", h.Path, h.Reason)
 	}
 	for _, c := range d.Background {
-		line("background", "%s: %d processes", c.CallID, c.Processes)
+		line("processes", "%d of call %s", c.Processes, c.CallID)
 	}
 	return b.String()
 }
@@ -130,9 +131,9 @@ func describeProof(line func(name, format string, args ...any), d contract.Sessi
 	}
 	for _, l := range d.Limits {
 		if l.InForce == nil {
-			line("limit", "%s %g asked, not enforced: %s", l.Name, l.Asked, l.Detail)
+			line("limit", "%s %s asked, not enforced: %s", l.Name, number(l.Asked), l.Detail)
 		} else {
-			line("limit", "%s %g by %s", l.Name, *l.InForce, l.By)
+			line("limit", "%s %s by %s", l.Name, number(*l.InForce), l.By)
 		}
 	}
 	for _, c := range d.Conditions {
@@ -142,3 +143,6 @@ func describeProof(line func(name, format string, args ...any), d contract.Sessi
 		line("degraded", "%s", w)
 	}
 }
+
+// number writes bytes and counts without an exponent.
+func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
