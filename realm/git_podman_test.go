@@ -99,7 +99,6 @@ func TestGitWrite(t *testing.T) {
 		want := hostGit(t, dir, "config", "realm.probe")
 		waitFor(t, func() bool {
 			res := sh(t, s, "git config realm.probe; test ! -w .git/config")
-			t.Logf("%+v %+v %+v", res.Error, res.Exec, s.Detail().Conditions)
 			return res.Error == nil && strings.TrimSpace(res.Exec.Stdout.Head) == want && *res.Exec.ExitCode == 0
 		})
 		refused(t, s, "echo evil > .git/config", "git config core.fsmonitor x", "rm .git/config")

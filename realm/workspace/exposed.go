@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,16 +37,42 @@ func content(dir *os.File, base string, st *unix.Stat_t) []byte {
 	return h.Sum(nil)
 }
 
+// letGo is how long a program that had a name open when it lost its mount may
+// take to close it: git reads its configuration in a millisecond.
+const letGo = 300 * time.Millisecond
+
+// stillExposed waits a moment for what the session holds open to be closed, and
+// reports whether it may still write to what is at name.
+func (p *Plan) stillExposed(ctx context.Context, pid int, name string, dir *os.File, base string, st *unix.Stat_t) bool {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(letGo); p.exposed(pid, name, dir, base, st); {
+		if time.Now().After(deadline) {
+			return true
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return true
+		}
+	}
+	return false
+}
+
 // exposed reports whether a program may still write to what is at name, which
 // is covered again: a file that somebody has open for writing or that has a
 // second name, or a process inside that holds it, or something in it, through
 // another mount than the cover.
-func exposed(pid int, all []mountEntry, name string, dir *os.File, base string, st *unix.Stat_t) bool {
+func (p *Plan) exposed(pid int, name string, dir *os.File, base string, st *unix.Stat_t) bool {
 	if isRegular(st) && (st.Nlink > 1 || openForWriting(dir, base)) {
 		return true
 	}
+	all, err := mountsOf(pid)
+	if err != nil {
+		return true
+	}
 	cover, ok := visibleMount(all, name)
-	return !ok || heldThroughOther(pid, cover.id, name)
+	return !ok || p.heldThroughOther(pid, cover.id, name)
 }
 
 // openForWriting asks the kernel by a read lease, which it grants only while
@@ -63,7 +92,7 @@ func openForWriting(dir *os.File, base string) bool {
 
 // heldThroughOther looks at every process of the container for a descriptor,
 // working directory or root at or below name that is not on the mount cover.
-func heldThroughOther(pid, cover int, name string) bool {
+func (p *Plan) heldThroughOther(pid, cover int, name string) bool {
 	ns, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/pid")
 	if err != nil {
 		return true
@@ -81,7 +110,7 @@ func heldThroughOther(pid, cover int, name string) bool {
 			continue
 		}
 		links, err := held(dir)
-		if err != nil {
+		if err != nil && !p.supervisor(pid, dir) {
 			return true // one that cannot be looked at may hold anything
 		}
 		for _, link := range links {
@@ -92,6 +121,27 @@ func heldThroughOther(pid, cover int, name string) bool {
 		}
 	}
 	return false
+}
+
+// supervisor reports whether a process that this user may not look at is PID 1
+// or one of its helpers: those have ids of their own, and they are not dumpable.
+func (p *Plan) supervisor(pid int, proc string) bool {
+	of := realUID(proc)
+	return !p.RootPrograms && of != "" && of == realUID("/proc/"+strconv.Itoa(pid))
+}
+
+// realUID is the real uid of a process as its status shows it to everybody.
+func realUID(proc string) string {
+	b, err := os.ReadFile(filepath.Join(proc, "status"))
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "Uid:" {
+			return f[1]
+		}
+	}
+	return ""
 }
 
 func held(proc string) ([]string, error) {

@@ -29,9 +29,11 @@ type Plan struct {
 	// Quarantine is the directory that is mounted on .git of a tree that has none.
 	Quarantine string `json:"quarantine,omitempty"`
 	// Roots are the trees that hold placeholders of this plan.
-	Roots   []string  `json:"roots"`
-	Guarded []Guarded `json:"guarded"`
-	Made    time.Time `json:"made"`
+	Roots []string `json:"roots"`
+	// RootPrograms says that programs run with the supervisor's own ids.
+	RootPrograms bool      `json:"rootPrograms,omitempty"`
+	Guarded      []Guarded `json:"guarded"`
+	Made         time.Time `json:"made"`
 
 	owner [2]int
 }
@@ -114,6 +116,7 @@ func (t *Tree) Plan(ctx context.Context, session string) (*Plan, error) {
 	}
 	p := &Plan{
 		Session: session, Root: t.root, StateDir: t.opts.StateDir, Made: time.Now(),
+		RootPrograms: t.pol.User == contract.UserRoot,
 		Workspace: container.Bind{
 			Source: t.root, Destination: t.root, Write: t.writable(), Exec: true, Owned: true, Role: roleWorkspace,
 		},

@@ -81,6 +81,10 @@ func (p *Plan) rebindOne(ctx context.Context, pid int, m Mount, w *watcher, out 
 		return protectionLost("the new mount is not in force", nil)
 	}
 	out.Bound = append(out.Bound, m.Destination)
+	// First wait until nobody inside can write any more, then compare.
+	if m.Role != roleHide && m.Role != rolePin && p.stillExposed(ctx, pid, m.Destination, dir, base, st) {
+		out.Tampered = true
+	}
 	doubt := w.settle(m.Destination)
 	switch {
 	case m.Role == rolePin || m.Role == roleHide:
@@ -89,9 +93,6 @@ func (p *Plan) rebindOne(ctx context.Context, pid int, m Mount, w *watcher, out 
 	default:
 		out.Doubt = out.Doubt || doubt || isDir(st) // of what happens in a directory there are no events
 		out.Tampered = out.Tampered || !bytes.Equal(before, content(dir, base, st))
-	}
-	if m.Role != roleHide && m.Role != rolePin && exposed(pid, all, m.Destination, dir, base, st) {
-		out.Tampered = true
 	}
 	return nil
 }
