@@ -139,7 +139,7 @@ func findCgroup(text string, mounts []*mountinfo.Info) cgroup {
 				c.v2 = dir
 			case m.FSType == "cgroup":
 				for _, controller := range strings.Split(parts[1], ",") {
-					if controller != "" && hasOption(m.VFSOptions, controller) {
+					if !strings.HasPrefix(controller, "name=") && hasOption(m.VFSOptions, controller) {
 						c.legacy[controller] = dir
 					}
 				}

@@ -3,6 +3,7 @@ package podman
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -19,7 +20,7 @@ const createBudget = 30 * time.Second
 
 // Create makes the container of s.
 func (e *Engine) Create(ctx context.Context, s *container.Spec) (string, error) {
-	spec, _, err := e.spec(ctx, s)
+	spec, _, err := e.spec(ctx, s, e.log)
 	if err != nil {
 		return "", err
 	}
@@ -45,12 +46,12 @@ func (e *Engine) Create(ctx context.Context, s *container.Spec) (string, error) 
 }
 
 // spec is what Podman is asked for.
-func (e *Engine) spec(ctx context.Context, s *container.Spec) (*specgen.SpecGenerator, *facts, error) {
+func (e *Engine) spec(ctx context.Context, s *container.Spec, log *slog.Logger) (*specgen.SpecGenerator, *facts, error) {
 	f, err := e.learn(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	full, err := e.withSubmounts(s, f)
+	full, err := withSubmounts(s, f, log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -81,17 +82,33 @@ func (e *Engine) existing(ctx context.Context, s *container.Spec, k *call, creat
 
 // Init makes the container's namespaces and mounts.
 func (e *Engine) Init(ctx context.Context, id string) error {
+	f, err := e.learn(ctx)
+	if err != nil {
+		return err
+	}
 	k, end := e.conn.call(ctx)
 	defer end()
-	err := containers.ContainerInit(k.ctx, id, nil)
-	if err == nil || k.transport != nil {
-		return k.fail("set up the container", err)
+	initErr := containers.ContainerInit(k.ctx, id, nil)
+	if k.transport != nil || initErr == nil && f.enforces("pids") {
+		return k.fail("set up the container", initErr)
 	}
+	data, err := e.inspect(ctx, id)
+	if err != nil {
+		return err
+	}
+	st := statusOf(data)
 	// Podman refuses to do it twice.
-	if st, inspectErr := e.Inspect(ctx, id); inspectErr == nil && (st.State == container.Initialized || st.State == container.Running) {
+	if initErr != nil && st.State != container.Initialized && st.State != container.Running {
+		return k.fail("set up the container", initErr)
+	}
+	if f.enforces("pids") {
 		return nil
 	}
-	return k.fail("set up the container", err)
+	limit, err := strconv.ParseUint(st.Labels[pidsLabel], 10, 63)
+	if err != nil || st.Pid <= 0 {
+		return contract.Errorf(contract.IsolationUnproven, "the container does not say how many processes it may have").WithCause(err)
+	}
+	return boundProcesses(st.Pid, limit)
 }
 
 // Start lets PID 1 run.

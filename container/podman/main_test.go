@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -178,7 +179,59 @@ var probes = map[string]func(args []string) error{
 		return err
 	},
 	"filter": filterProbe,
-	"write":  func(args []string) error { return os.WriteFile(args[0], []byte(args[1]), 0o644) },
+	"list": func(args []string) error {
+		for _, dir := range args {
+			entries, err := os.ReadDir(dir)
+			if err != nil && !os.IsNotExist(err) {
+				return err
+			}
+			for _, entry := range entries {
+				fmt.Println(entry.Name())
+			}
+		}
+		return nil
+	},
+	"owner": func(args []string) error {
+		var st syscall.Stat_t
+		if err := syscall.Stat(args[0], &st); err != nil {
+			return err
+		}
+		_, err := fmt.Println(st.Uid, st.Gid)
+		return err
+	},
+	// Each of these prints how often it could do it.
+	"spawn": func(args []string) error {
+		return countUntilError(args[0], func() error { return exec.Command("/bin/sleep", "60").Start() })
+	},
+	"openfiles": func(args []string) error {
+		return countUntilError(args[0], func() error {
+			_, err := syscall.Open("/dev/null", syscall.O_RDONLY, 0)
+			return err
+		})
+	},
+	"fill": func(args []string) error {
+		n, err := strconv.Atoi(args[1])
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(args[0], make([]byte, n), 0o600)
+	},
+	"write": func(args []string) error { return os.WriteFile(args[0], []byte(args[1]), 0o644) },
+}
+
+func countUntilError(most string, do func() error) error {
+	n, err := strconv.Atoi(most)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		if do() != nil {
+			_, err := fmt.Println(i)
+			return err
+		}
+	}
+	_, err = fmt.Println(n)
+	return err
 }
 
 func probeMain(args []string) int {

@@ -112,7 +112,7 @@ func readLimits(p process, s *container.Spec, f *facts) ([]contract.AppliedLimit
 	pids := applied("pids", float64(l.Pids), "cgroup", "")(c.value("pids", "pids.max", "pids.max"))
 	if pids.InForce == nil {
 		pids = applied("pids", float64(l.Pids), "rlimit", "")(p.limit("Max processes"))
-		pids.Detail = "counted per user of the session, not per container: " + missing("pids", f)
+		pids.Detail = "by user of the session: " + missing("pids", f)
 	}
 	files := applied("openFiles", float64(l.OpenFiles), "rlimit", "")(p.limit("Max open files"))
 	if files.InForce != nil && *files.InForce < files.Asked {

@@ -3,6 +3,7 @@ package podman
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -23,6 +24,9 @@ const (
 	capabilitiesLabel = "io.containers.capabilities"
 	updateLabel       = "io.containers.autoupdate"
 )
+
+// pidsLabel keeps Limits.Pids for Init, which is given no Spec.
+const pidsLabel = "dev.realm.pids"
 
 // Capabilities of PID 1: to become the programs' user, and to end what they left.
 var initCaps = []string{"KILL", "SETGID", "SETUID"}
@@ -70,6 +74,7 @@ func basics(s *container.Spec) specgen.ContainerBasicConfig {
 	labels := s.Labels()
 	labels[capabilitiesLabel] = strings.Join(capabilities(s), ",")
 	labels[updateLabel] = "disabled"
+	labels[pidsLabel] = strconv.FormatInt(s.Limits.Pids, 10)
 	env := map[string]string{}
 	for k, v := range initEnv {
 		env[k] = v

@@ -36,7 +36,7 @@ type host struct {
 // its binds. A rootless runtime cannot leave that behind when it binds a
 // directory, and would show it writable whatever the bind is; so each such mount
 // gets a bind of its own with its parent's options, or a cover.
-func (e *Engine) withSubmounts(s *container.Spec, f *facts) (*container.Spec, error) {
+func withSubmounts(s *container.Spec, f *facts, log *slog.Logger) (*container.Spec, error) {
 	mounts, err := mountinfo.GetMounts(nil)
 	if err != nil {
 		return nil, contract.Errorf(contract.Internal, "the host's mounts could not be read").WithCause(err)
@@ -55,7 +55,7 @@ func (e *Engine) withSubmounts(s *container.Spec, f *facts) (*container.Spec, er
 			return err == nil && ok
 		},
 	}
-	return addSubmounts(s, h, e.log)
+	return addSubmounts(s, h, log)
 }
 
 func addSubmounts(s *container.Spec, h host, log *slog.Logger) (*container.Spec, error) {

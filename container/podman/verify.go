@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path"
 	"runtime"
@@ -22,7 +23,7 @@ import (
 // ours takes volumes, devices, hooks and more from its user's containers.conf,
 // and some versions take some from an image; none of that is let through.
 func (e *Engine) Verify(ctx context.Context, id string, s *container.Spec) error {
-	want, f, err := e.spec(ctx, s)
+	want, f, err := e.spec(ctx, s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
