@@ -175,6 +175,7 @@ func (a *app) printDecision(d policy.Decision) error {
 		return nil
 	case contract.Ask:
 		return exitWith(exitAsk)
+	case contract.Deny:
 	}
 	return exitWith(contract.ExitRefused)
 }

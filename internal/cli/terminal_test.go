@@ -159,7 +159,7 @@ func (i *installed) stopped(t *testing.T) contract.SessionDetail {
 
 func TestTerminalIsTheCommands(t *testing.T) {
 	i := install(t)
-	term := i.terminal(t, "run", "--", "sh", "-c", `
+	term := i.terminal(t, "run", limits, "--", "sh", "-c", `
 		test -t 0 && test -t 1 && test -t 2 && echo "a terminal of $(stty size), $TERM"
 		trap 'echo "now $(stty size)"' WINCH
 		read line; echo "read <$line>"
@@ -178,7 +178,7 @@ func TestTerminalIsTheCommands(t *testing.T) {
 
 func TestCtrlCIsTheCommands(t *testing.T) {
 	i := install(t)
-	term := i.terminal(t, "run", "--", "sh", "-c", `trap 'echo interrupted; exit 7' INT; echo waiting; while :; do sleep 0.1; done`)
+	term := i.terminal(t, "run", limits, "--", "sh", "-c", `trap 'echo interrupted; exit 7' INT; echo waiting; while :; do sleep 0.1; done`)
 	term.sees("waiting")
 	term.types("\x03")
 	term.sees("interrupted")
@@ -189,7 +189,7 @@ func TestCtrlCIsTheCommands(t *testing.T) {
 // A command that does not react to Ctrl-C is ended by the second one.
 func TestSecondCtrlCEndsTheSession(t *testing.T) {
 	i := install(t)
-	term := i.terminal(t, "run", "--", "sh", "-c", `trap '' INT; echo waiting; sleep 1000`)
+	term := i.terminal(t, "run", limits, "--", "sh", "-c", `trap '' INT; echo waiting; sleep 1000`)
 	term.sees("waiting")
 	term.types("\x03")
 	term.sees("^C")
@@ -202,7 +202,7 @@ func TestSecondCtrlCEndsTheSession(t *testing.T) {
 // Ctrl-C is a shell's daily bread: it ends nothing that reacts.
 func TestManyCtrlCInAShell(t *testing.T) {
 	i := install(t)
-	term := i.terminal(t, "run", "--", "bash", "--norc", "--noprofile")
+	term := i.terminal(t, "run", limits, "--", "bash", "--norc", "--noprofile")
 	for n := range 3 {
 		term.types("PS1='ready'" + strconv.Itoa(n) + "\r")
 		term.sees("ready" + strconv.Itoa(n))
@@ -218,7 +218,7 @@ func TestSignalsEndTheSession(t *testing.T) {
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGHUP} {
 		t.Run(unix.SignalName(sig), func(t *testing.T) {
 			i := install(t)
-			term := i.terminal(t, "run", "--", "sh", "-c", "echo waiting; sleep 1000")
+			term := i.terminal(t, "run", limits, "--", "sh", "-c", "echo waiting; sleep 1000")
 			term.sees("waiting")
 			if err := term.cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)
@@ -231,7 +231,7 @@ func TestSignalsEndTheSession(t *testing.T) {
 
 func TestClosedTerminalEndsTheSession(t *testing.T) {
 	i := install(t)
-	term := i.terminal(t, "run", "--", "sh", "-c", "echo waiting; sleep 1000")
+	term := i.terminal(t, "run", limits, "--", "sh", "-c", "echo waiting; sleep 1000")
 	term.sees("waiting")
 	_ = term.slave.Close()
 	if err := term.master.Close(); err != nil {
@@ -252,7 +252,7 @@ func TestClosedTerminalEndsTheSession(t *testing.T) {
 // Nothing runs in a process that was killed, and its terminal comes back.
 func TestKilledRealmLeavesAGoodTerminal(t *testing.T) {
 	i := install(t)
-	term := i.terminal(t, "run", "--", "sh", "-c", "echo waiting; sleep 1000")
+	term := i.terminal(t, "run", limits, "--", "sh", "-c", "echo waiting; sleep 1000")
 	term.sees("waiting")
 	if err := term.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ func TestKilledRealmLeavesAGoodTerminal(t *testing.T) {
 func TestSignalWhileStarting(t *testing.T) {
 	i := install(t)
 	for _, after := range []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond} {
-		term := i.terminal(t, "run", "--", "sleep", "1000")
+		term := i.terminal(t, "run", limits, "--", "sleep", "1000")
 		time.Sleep(after)
 		if err := term.cmd.Process.Signal(unix.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -304,7 +304,7 @@ func TestInterruptsWithoutATerminal(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			i := install(t)
-			cmd := i.command("run", "--", "sh", "-c", tt.script)
+			cmd := i.command("run", limits, "--", "sh", "-c", tt.script)
 			out := startReading(t, cmd)
 			out.waitFor("waiting")
 			for n := range tt.signals {
@@ -328,7 +328,7 @@ func TestInterruptsWithoutATerminal(t *testing.T) {
 // A reader that goes away ends the session, as it ends a pipeline.
 func TestReaderThatGoesAway(t *testing.T) {
 	i := install(t)
-	cmd := i.command("run", "--", "yes")
+	cmd := i.command("run", limits, "--", "yes")
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -357,7 +357,7 @@ func TestOutputIsHarmlessOnATerminal(t *testing.T) {
 	if err := os.WriteFile(policy, []byte(`{"allowShell": true}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := i.command("run", "--name", "harmless-"+strings.ToLower(t.Name()[:4]), "--policy", policy, "--", "sleep", "1000")
+	run := i.command("run", limits, "--name", "harmless-"+strings.ToLower(t.Name()[:4]), "--policy", policy, "--", "sleep", "1000")
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
