@@ -113,6 +113,20 @@ func (e *Engine) Init(ctx context.Context, id string) error {
 
 // Start lets PID 1 run.
 func (e *Engine) Start(ctx context.Context, id string) error {
+	f, err := e.learn(ctx)
+	if err != nil {
+		return err
+	}
+	if !f.enforces("pids") {
+		// Podman would set up and start in one step, with no room for Init's part.
+		st, err := e.Inspect(ctx, id)
+		if err == nil && st.State == container.Created {
+			err = e.Init(ctx, id)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	k, end := e.conn.call(ctx)
 	defer end()
 	return k.fail("start the container", containers.Start(k.ctx, id, nil))

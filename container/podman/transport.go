@@ -28,6 +28,9 @@ func (c *connection) call(ctx context.Context) (k *call, end func()) {
 	k = &call{caller: ctx}
 	child, cancel := context.WithCancelCause(context.WithValue(c.ctx, callKey{}, k))
 	k.ctx = child
+	if cause := context.Cause(ctx); cause != nil {
+		cancel(cause) // now: AfterFunc runs a little later
+	}
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	return k, func() {
 		stop()
