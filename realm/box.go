@@ -28,7 +28,7 @@ type box struct {
 	link        *guest.Link
 	containerID string
 	initPID     int
-	imageEnv    []string
+	image       container.Image // when the policy names one
 	began       time.Time
 
 	probes   []contract.Probe
@@ -102,7 +102,7 @@ func (s *Session) ensureImage(ctx context.Context, b *box) error {
 	if err != nil {
 		return err
 	}
-	b.imageEnv = img.Env
+	b.image = img
 	s.mu.Lock()
 	s.detail.Image.Digest = img.Digest
 	s.mu.Unlock()
@@ -124,6 +124,7 @@ func (s *Session) prepare(_ context.Context, b *box) error {
 	if b.listener, err = guest.Listen(link); err != nil {
 		return contract.Errorf(contract.Internal, "the socket of the container's PID 1 could not be made").WithCause(err)
 	}
+	b.listener.OwnerGrace = s.mgr.ownerGrace
 	b.undo.Add("listener", func(context.Context) error { return b.listener.Close() })
 	if b.spec, err = s.spec(b, link); err != nil {
 		return err

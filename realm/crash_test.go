@@ -41,6 +41,7 @@ func crashAt(step string) {
 	dirs := Dirs{State: os.Getenv("REALM_TEST_STATE"), Runtime: os.Getenv("REALM_TEST_RUNTIME")}
 	m, err := openRealm(ctx, dirs)
 	fatal(err)
+	m.ownerGrace, _ = time.ParseDuration(os.Getenv("REALM_TEST_GRACE"))
 	m.step = func(name string) {
 		if name == step {
 			p, _ := os.FindProcess(os.Getpid())

@@ -14,7 +14,7 @@ func (s *Session) programEnv(b *box, call map[string]string, tty bool) []string 
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"LANG": "C.UTF-8",
 	}
-	for _, kv := range b.imageEnv {
+	for _, kv := range b.image.Env {
 		if name, value, ok := strings.Cut(kv, "="); ok && name != "" && !strings.HasPrefix(name, "REALM_") {
 			env[name] = value
 		}

@@ -51,6 +51,9 @@ type Manager struct {
 	sessions map[string]*Session
 	closing  bool
 
+	// ownerGrace is how long PID 1 waits for an owner; 0 is its own default.
+	ownerGrace time.Duration
+
 	// step is told each step of a session's life before it happens; tests kill
 	// the process there.
 	step func(name string)

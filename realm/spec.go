@@ -47,7 +47,7 @@ func (s *Session) spec(b *box, link string) (*container.Spec, error) {
 		SeccompProfile: filepath.Join(b.dir, "seccomp.json"),
 	}
 	if doc.Image != imageHost {
-		spec.Image = doc.Image
+		spec.Image = b.image.ID
 		return spec, nil
 	}
 	usr, err := rootfs.HostBinds()
