@@ -81,11 +81,11 @@ func (s *Session) probeRequest(b *box) guest.ProbeRequest {
 	req := guest.ProbeRequest{
 		UID: uid, GID: gid, Env: s.programEnv(b, nil, false), Dir: b.spec.Workspace.Destination, Home: homeInside,
 		Writable: []string{"/tmp", "/home", "/dev/shm", "/var/tmp"},
-		ReadOnly: []string{"/etc", "/usr", container.InitPath, container.SocketDir},
+		ReadOnly: []string{container.InitPath, container.SocketDir},
 		Rlimits:  []guest.Rlimit{{Resource: unix.RLIMIT_NOFILE, Soft: uint64(b.spec.Limits.OpenFiles), Hard: uint64(b.spec.Limits.OpenFiles)}},
 	}
 	req.MemoryBytes, req.PidsMax = b.inForce("memoryBytes"), b.inForce("pids")
-	req.HostSockets = []string{s.detail.Record.ControlSocketPath, s.mgr.dirs.link(s.mgr.realmID, s.id)}
+	req.HostSockets = []string{s.Record().ControlSocketPath, s.mgr.dirs.link(s.mgr.realmID, s.id)}
 	if b.spec.Workspace.Write {
 		req.Writable = append(req.Writable, b.spec.Workspace.Destination)
 	} else {
@@ -101,6 +101,8 @@ func (s *Session) probeRequest(b *box) guest.ProbeRequest {
 	}
 	if b.spec.User.Root {
 		req.Waived = rootWaives
+	} else {
+		req.ReadOnly = append(req.ReadOnly, "/etc", "/usr")
 	}
 	return req
 }
@@ -108,6 +110,6 @@ func (s *Session) probeRequest(b *box) guest.ProbeRequest {
 // rootWaives names the probes that cannot hold when programs are uid 0 of the
 // namespace with the package managers' capabilities (policy user: root).
 var rootWaives = []string{
-	wire.ProbeInitCapabilities, wire.ProbeCapabilities, wire.ProbeRootfsReadOnly, wire.ProbeReadOnly + "/0", // /etc
+	wire.ProbeInitCapabilities, wire.ProbeCapabilities, wire.ProbeRootfsReadOnly,
 	wire.ProbePtraceInit, wire.ProbeSignalInit, wire.ProbeInitPrivate,
 }
