@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -15,6 +16,7 @@ import (
 	"realm.dev/container"
 	"realm.dev/container/podman"
 	"realm.dev/contract"
+	"realm.dev/internal/term"
 	"realm.dev/realm"
 )
 
@@ -120,18 +122,23 @@ func (a *app) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(logWriter{a.Err}, &slog.HandlerOptions{Level: level}))
 }
 
-// logWriter ends each line so that it is one on a terminal in raw mode, too.
+// logWriter writes the lines of a log as lines of realm's own.
 type logWriter struct{ w io.Writer }
 
 func (l logWriter) Write(p []byte) (int, error) {
-	line := p
-	if n := len(p); n > 0 && p[n-1] == '\n' {
-		line = p[:n-1]
-	}
-	if _, err := l.w.Write(append(append([]byte("realm: "), line...), "\r\n"...)); err != nil {
+	line := strings.TrimSuffix(string(p), "\n")
+	if _, err := io.WriteString(l.w, "realm: "+line+lineEnd(l.w)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// lineEnd ends a line that is written while a terminal may be in raw mode.
+func lineEnd(w io.Writer) string {
+	if _, ok := term.IsTerminal(w); ok {
+		return "\r\n"
+	}
+	return "\n"
 }
 
 // private reports why a directory is not this user's alone.

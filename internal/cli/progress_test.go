@@ -60,7 +60,7 @@ func TestProgressCanGoOn(t *testing.T) {
 	})
 }
 
-func TestPullOnATerminal(t *testing.T) {
+func TestPullInOneLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		p := &progress{w: &out, tty: true, now: time.Now}

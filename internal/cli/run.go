@@ -72,6 +72,15 @@ const (
 	stopBudget = time.Minute
 )
 
+// runner is one `realm run`.
+type runner struct {
+	*app
+	argv    []string
+	verbose bool
+	watch   *signalWatch
+	show    *progress
+}
+
 // run is `realm run`. What can be refused is refused before anything is made;
 // what is made is put away on every way out.
 func (a *app) run(ctx context.Context, o runOptions, argv []string) error {
@@ -87,54 +96,52 @@ func (a *app) run(ctx context.Context, o runOptions, argv []string) error {
 	if err != nil {
 		return err
 	}
-	watch := watchSignals(ctx)
-	defer watch.close()
-	show := newProgress(a.Err)
-	defer show.done()
-	req := realm.Request{
+	r := runner{app: a, argv: argv, verbose: o.verbose, watch: watchSignals(ctx), show: newProgress(a.Err)}
+	defer r.watch.close()
+	defer r.show.done()
+	return r.watch.verdict(r.on(o.podman, realm.Request{
 		Policy: compiled, Workspace: o.workspace, SessionID: o.name,
 		Env: environ(compiled.Policy().Env), AllowUnenforced: o.unenforced,
-	}
-	m, err := a.open(watch.ctx, o.podman, show)
-	if err != nil {
-		return watch.verdict(err)
-	}
-	defer m.close()
-	return a.runIn(m, req, argv, o.verbose, watch, show)
+	}))
 }
 
-// runIn runs the command in a new session of m.
-func (a *app) runIn(m *manager, req realm.Request, argv []string, verbose bool, watch *signalWatch, show *progress) error {
-	if err := m.pull(watch.ctx, req.Policy.Policy().Image, show); err != nil {
-		return watch.verdict(err)
-	}
-	show.step("starting the session")
-	s, err := m.Create(watch.ctx, req)
+// on opens the engine, makes the session and runs the command in it.
+func (r *runner) on(podman string, req realm.Request) error {
+	m, err := r.open(r.watch.ctx, podman, r.show)
 	if err != nil {
-		return watch.verdict(err)
+		return err
 	}
-	if verbose {
-		show.done() // the states say more
-		defer a.sayStates(s)()
+	defer m.close()
+	if err := m.pull(r.watch.ctx, req.Policy.Policy().Image, r.show); err != nil {
+		return err
 	}
-	err = a.attend(s, argv, watch, show)
-	show.step("ending the session")
+	r.show.step("starting the session")
+	s, err := m.Create(r.watch.ctx, req)
+	if err != nil {
+		return err
+	}
+	if r.verbose {
+		r.show.done() // the states say more
+		defer r.sayStates(s)()
+	}
+	err = r.attend(s)
+	r.show.step("ending the session")
 	if serr := end(s); err == nil {
 		err = serr
 	}
-	show.done()
-	return a.conclude(s, watch.verdict(err))
+	r.show.done()
+	return r.conclude(s, r.watch.verdict(err))
 }
 
 // sayStates prints each state that the session gets into. The function that it
 // returns waits for the last one.
-func (a *app) sayStates(s *realm.Session) (wait func()) {
+func (r *runner) sayStates(s *realm.Session) (wait func()) {
 	records := s.Watch(context.Background()) // ends with the session
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for r := range records {
-			fmt.Fprintf(a.Err, "realm: session %s %s\n", r.SessionID, r.State)
+		for rec := range records {
+			fmt.Fprintf(r.Err, "realm: session %s %s%s", rec.SessionID, rec.State, lineEnd(r.Err))
 		}
 	}()
 	return func() { <-done }
@@ -142,19 +149,19 @@ func (a *app) sayStates(s *realm.Session) (wait func()) {
 
 // attend waits for the session, runs the command, and leaves the terminal as it
 // was found.
-func (a *app) attend(s *realm.Session, argv []string, watch *signalWatch, show *progress) error {
-	if err := s.WaitReady(watch.ctx); err != nil {
+func (r *runner) attend(s *realm.Session) error {
+	if err := s.WaitReady(r.watch.ctx); err != nil {
 		return err
 	}
-	show.done()
-	con, err := a.console(watch)
+	r.show.done()
+	con, err := r.console(r.watch)
 	if err != nil {
 		return err
 	}
 	defer con.restore()
-	defer watch.attach(con.attachment(func() { _ = end(s) }))()
+	defer r.watch.attach(con.attachment(func() { _ = end(s) }))()
 	// Not cut short by the end of watch.ctx: the session's end is the command's.
-	outcome, err := s.Run(context.WithoutCancel(watch.ctx), con.attached(argv))
+	outcome, err := s.Run(context.WithoutCancel(r.watch.ctx), con.attached(r.argv))
 	if err != nil {
 		return err
 	}
@@ -175,11 +182,6 @@ func (a *app) conclude(s *realm.Session, err error) error {
 	d := s.Detail()
 	for _, h := range d.HeldBack {
 		say(a.Err, "held back: %s: %s", h.Path, h.Reason)
-	}
-	for _, c := range d.Conditions {
-		if c.Status && c.Type == "HostExecutedFiles" {
-			say(a.Err, "before you use git here: %s", c.Message)
-		}
 	}
 	if d.Outcome != nil && d.Outcome.Reason == string(contract.OOM) {
 		say(a.Err, "the command ran out of memory (limits.memoryBytes)")

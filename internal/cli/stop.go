@@ -20,12 +20,7 @@ func newStop(a *app) *cobra.Command {
 		Short: "End sessions",
 		Long: `stop ends sessions and waits until nothing of them is left. Their programs get
 SIGTERM and, after the grace, are killed. One that is over already is no error.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if all != (len(args) == 0) {
-				return usagef("either ids or --all").withHint("usage: %s", cmd.UseLine())
-			}
-			return nil
-		},
+		Args: func(cmd *cobra.Command, args []string) error { return idsOrAll(cmd, args, all) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return interruptible(cmd.Context(), func(ctx context.Context) error { return a.stop(ctx, args, grace) })
 		},
@@ -33,6 +28,14 @@ SIGTERM and, after the grace, are killed. One that is over already is no error.`
 	cmd.Flags().BoolVar(&all, "all", false, "end every session of this user")
 	cmd.Flags().DurationVar(&grace, "grace", stopGrace, "the `TIME` between SIGTERM and the kill")
 	return cmd
+}
+
+// idsOrAll refuses both, and neither.
+func idsOrAll(cmd *cobra.Command, args []string, all bool) error {
+	if all != (len(args) == 0) {
+		return usagef("either ids or --all").withHint("usage: %s", cmd.UseLine())
+	}
+	return nil
 }
 
 func (a *app) stop(ctx context.Context, names []string, grace time.Duration) error {
