@@ -135,9 +135,20 @@ func TestKnownHoles(t *testing.T) {
 		program, version string
 		want             int
 	}{
-		{"podman", "5.4.2", 2}, {"podman", "5.7.1", 1}, {"podman", "5.8.8", 0}, {"podman", "6.0.0", 0}, {"podman", "unknown", 2},
-		{"crun", "1.21", 1}, {"crun", "1.29.9", 1}, {"crun", "1.30", 0},
-		{"runc", "1.1.11", 1}, {"runc", "1.3.5", 1}, {"runc", "1.3.6", 0}, {"runc", "1.4.0", 1}, {"runc", "1.4.3", 0}, {"runc", "1.5.0", 0},
+		{"podman", "5.4.2", 2},
+		{"podman", "5.7.1", 1},
+		{"podman", "5.8.8", 0},
+		{"podman", "6.0.0", 0},
+		{"podman", "unknown", 2},
+		{"crun", "1.21", 1},
+		{"crun", "1.29.9", 1},
+		{"crun", "1.30", 0},
+		{"runc", "1.1.11", 1},
+		{"runc", "1.3.5", 1},
+		{"runc", "1.3.6", 0},
+		{"runc", "1.4.0", 1},
+		{"runc", "1.4.3", 0},
+		{"runc", "1.5.0", 0},
 		{"kata", "1.0.0", 0},
 	} {
 		if got := knownHoles(tt.program, tt.version); len(got) != tt.want {

@@ -110,8 +110,11 @@ func specOf(t *testing.T, e *Engine, changes ...func(*container.Spec)) *box {
 		Init:      container.Init{Binary: self, SocketDir: filepath.Join(dir, "link"), Args: []string{"init"}},
 		Workspace: container.Bind{Source: filepath.Join(dir, "work"), Destination: filepath.Join(dir, "work"), Write: true, Exec: true, Owned: true, Role: "workspace"},
 		Tmpfs: []container.Tmpfs{
-			{Destination: "/tmp", SizeBytes: 64 << 20}, {Destination: "/home", SizeBytes: 16 << 20}, {Destination: "/var/tmp", SizeBytes: 16 << 20},
-			{Destination: "/dev/shm", SizeBytes: 8 << 20, NoExec: true}, {Destination: "/run", SizeBytes: 8 << 20, NoExec: true},
+			{Destination: "/tmp", SizeBytes: 64 << 20},
+			{Destination: "/home", SizeBytes: 16 << 20},
+			{Destination: "/var/tmp", SizeBytes: 16 << 20},
+			{Destination: "/dev/shm", SizeBytes: 8 << 20, NoExec: true},
+			{Destination: "/run", SizeBytes: 8 << 20, NoExec: true},
 		},
 		Limits:         container.Limits{MemoryBytes: 256 << 20, CPUs: 1.5, Pids: 200, OpenFiles: 1024, AllowUnenforced: []string{"memory"}},
 		SeccompProfile: filepath.Join(dir, "seccomp.json"),

@@ -46,7 +46,7 @@ func statusOf(data *define.InspectContainerData) container.Status {
 // clean-up has not run yet.
 func stateOf(name string) container.State {
 	switch s := container.State(name); s {
-	case container.Created, container.Initialized, container.Running, container.Paused:
+	case container.Created, container.Initialized, container.Running, container.Paused, container.Exited:
 		return s
 	case "stopping":
 		return container.Running

@@ -3,7 +3,9 @@ package podman
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -21,8 +23,8 @@ import (
 // TestMain makes the test binary PID 1 of the containers of the tests: under
 // that name it dials out as realm-init does and runs what the test asks for.
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(holdEnv); dir != "" {
-		fmt.Fprintln(os.Stderr, holdMain(dir))
+	if os.Getenv(holdEnv) != "" {
+		fmt.Fprintln(os.Stderr, holdMain())
 		os.Exit(1)
 	}
 	if os.Args[0] != container.InitPath {
@@ -42,14 +44,13 @@ func TestMain(m *testing.M) {
 	os.Exit(probeMain(os.Args[1:]))
 }
 
-// holdEnv makes the test binary hold a service open below the directory it names.
+// holdEnv makes the test binary hold a service open.
 const holdEnv = "REALM_TEST_HOLD"
 
-// request asks init to run a probe, or with no Argv to exit with Code.
+// request asks init to run a probe.
 type request struct {
 	Argv []string // [probe, arguments...] or an absolute path
 	UID  uint32
-	Code int
 }
 
 // response is what a probe printed and how it ended.
@@ -70,9 +71,6 @@ func initMain() error {
 		var req request
 		if err := in.Decode(&req); err != nil {
 			return err
-		}
-		if len(req.Argv) == 0 {
-			os.Exit(req.Code)
 		}
 		if err := out.Encode(runProbe(req)); err != nil {
 			return err
@@ -153,14 +151,6 @@ func (g *guest) runAs(uid uint32, argv ...string) response {
 	return resp
 }
 
-// exit ends PID 1.
-func (g *guest) exit(code int) {
-	g.t.Helper()
-	if err := g.out.Encode(request{Code: code}); err != nil {
-		g.t.Fatal(err)
-	}
-}
-
 // probes are the small programs that tests run inside.
 var probes = map[string]func(args []string) error{
 	"true": func([]string) error { return nil },
@@ -182,7 +172,7 @@ var probes = map[string]func(args []string) error{
 	"list": func(args []string) error {
 		for _, dir := range args {
 			entries, err := os.ReadDir(dir)
-			if err != nil && !os.IsNotExist(err) {
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 			for _, entry := range entries {

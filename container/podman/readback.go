@@ -2,7 +2,9 @@ package podman
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -140,7 +142,7 @@ func (c cgroup) memory() (float64, error) {
 	}
 	both, err := c.value("memory", "memory.swap.max", "memory.memsw.limit_in_bytes")
 	switch {
-	case os.IsNotExist(err): // a kernel without swap accounting
+	case errors.Is(err, fs.ErrNotExist): // a kernel without swap accounting
 		return memory, nil
 	case err != nil:
 		return 0, err

@@ -101,7 +101,7 @@ func tries() []try {
 	}
 	list = append(list, oldCalls()...)
 	for family := uintptr(0); family < 70; family++ {
-		want := syscall.Errno(unix.EAFNOSUPPORT)
+		want := unix.EAFNOSUPPORT
 		switch family {
 		case unix.AF_UNIX, unix.AF_INET:
 			want = 0

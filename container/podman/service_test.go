@@ -3,7 +3,9 @@ package podman
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -70,7 +72,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if alive(pid) {
 		t.Error("the service goes on")
 	}
-	if _, err := os.Lstat(svc.dir); !os.IsNotExist(err) {
+	if _, err := os.Lstat(svc.dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("its directory is there: %v", err)
 	}
 	if err := e.Close(); err != nil {
@@ -81,13 +83,17 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// holdMain opens an engine and waits to be killed, for TestServiceEndsWithRealm.
-func holdMain(dir string) error {
+// holdMain starts a service, says which and where, and waits to be killed.
+func holdMain() error {
+	dir, err := os.MkdirTemp("/tmp", "rp-")
+	if err != nil {
+		return err
+	}
 	conn, err := startOwn(context.Background(), dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
-	fmt.Println(conn.service.proc.Pid)
+	fmt.Println(conn.service.proc.Pid, dir)
 	time.Sleep(time.Hour)
 	return nil
 }
@@ -95,13 +101,12 @@ func holdMain(dir string) error {
 // TestServiceEndsWithRealm kills a process that has a service.
 func TestServiceEndsWithRealm(t *testing.T) {
 	podmantest.Require(t)
-	dir := scratch(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), holdEnv+"="+dir)
+	cmd.Env = append(os.Environ(), holdEnv+"=1")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -111,7 +116,9 @@ func TestServiceEndsWithRealm(t *testing.T) {
 		t.Fatal(err)
 	}
 	var pid int
-	_, scanErr := fmt.Fscan(bufio.NewReader(out), &pid)
+	var dir string
+	_, scanErr := fmt.Fscan(bufio.NewReader(out), &pid, &dir)
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	session, _ := unix.Getsid(pid)
 	ours, _ := unix.Getsid(0)
 	if err := cmd.Process.Kill(); err != nil {

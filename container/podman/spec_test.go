@@ -154,8 +154,10 @@ func TestBuildSpecRefuses(t *testing.T) {
 		"a base at the end":                   {rootful(), func(s *container.Spec) { s.User.Base = 0xffff0000 }, contract.Internal},
 		"an invalid spec":                     {rootful(), func(s *container.Spec) { s.Limits.MemoryBytes = 0 }, contract.Internal},
 		"memory on cgroup v1, rootless":       {&facts{Info: container.Info{Rootless: true, CgroupVersion: "v1"}}, func(*container.Spec) {}, contract.IsolationUnproven},
-		"memory that is not delegated": {&facts{Info: container.Info{Rootless: true, CgroupVersion: "v2", Controllers: []string{"pids"}}},
-			func(*container.Spec) {}, contract.IsolationUnproven},
+		"memory that is not delegated": {
+			&facts{Info: container.Info{Rootless: true, CgroupVersion: "v2", Controllers: []string{"pids"}}},
+			func(*container.Spec) {}, contract.IsolationUnproven,
+		},
 	} {
 		s := sample()
 		tt.change(s)
