@@ -21,8 +21,10 @@ const (
 
 // Engine drives containers. Every method is safe for concurrent use, honours
 // ctx, and returns *contract.Error: PODMAN_UNAVAILABLE when the engine does not
-// answer or failed the request, SESSION_NOT_FOUND when there is no such
-// container, IMAGE_UNAVAILABLE from EnsureImage.
+// answer or failed the request (with the cause of ctx when that ended),
+// SESSION_NOT_FOUND when there is no such container, SESSION_STATE when it does
+// not run and must, IMAGE_UNAVAILABLE for an image that cannot be had, and
+// ISOLATION_UNPROVEN when the sandbox is not, or cannot be, what was asked.
 type Engine interface {
 	// Version tells who the engine is. It fails with
 	// PODMAN_UNSUPPORTED_VERSION below 5.0.0, before anything was created.
@@ -34,9 +36,10 @@ type Engine interface {
 	// same Spec again (same name and session label) is a success.
 	Create(ctx context.Context, s *Spec) (id string, err error)
 	// Init makes the container's namespaces and mounts; PID 1 exists, the
-	// workload has not begun.
+	// workload has not begun. Doing it again is a success.
 	Init(ctx context.Context, id string) error
-	// Start lets PID 1 run.
+	// Start lets PID 1 run, and does Init before where that was left out. Doing
+	// it again is a success.
 	Start(ctx context.Context, id string) error
 	// Verify compares what the engine set up with what s asks for: after Create
 	// what the engine tells, after Init also what the runtime was given and what

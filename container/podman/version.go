@@ -74,7 +74,7 @@ var holes = []hole{
 // read may have all of them.
 func knownHoles(program, text string) []string {
 	v, ok := parseVersion(text)
-	var names []string
+	names := []string{}
 	for _, h := range holes {
 		if h.program == program && (!ok || h.open(v)) {
 			names = append(names, h.name)
