@@ -59,6 +59,12 @@ func newService(runtimeDir string, log *slog.Logger) (*service, error) {
 	failed := func(err error) (*service, error) {
 		return nil, contract.Errorf(contract.PodmanUnavailable, "the files of a Podman service could not be made").WithCause(err)
 	}
+	// Under one lock, so that no directory is seen before its own lock is held.
+	all, err := lockAll(runtimeDir)
+	if err != nil {
+		return failed(err)
+	}
+	defer all.Close()
 	removeDead(runtimeDir)
 	dir, err := os.MkdirTemp(runtimeDir, servicePrefix)
 	if err != nil {
@@ -92,14 +98,24 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// removeDead removes what services of killed realms have left. A directory that
-// is being made has no lock yet and may lose its first file: it is young, so
-// only old ones are taken.
+// lockAll keeps those apart who make and who remove directories below dir.
+func lockAll(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// removeDead removes what services of killed realms have left. Preconditions:
+// lockAll is held.
 func removeDead(runtimeDir string) {
 	dirs, _ := filepath.Glob(filepath.Join(runtimeDir, servicePrefix+"*"))
 	for _, dir := range dirs {
-		info, err := os.Lstat(dir)
-		if err != nil || !info.IsDir() || time.Since(info.ModTime()) < time.Minute {
+		if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
 			continue
 		}
 		if lock, err := lockDir(dir); err == nil {
