@@ -3,7 +3,6 @@ package realm
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -30,6 +29,7 @@ type box struct {
 	initPID     int
 	image       container.Image // when the policy names one
 	began       time.Time
+	watched     chan struct{} // closed when nobody watches the mounts any more
 
 	probes   []contract.Probe
 	limits   []contract.AppliedLimit
@@ -48,7 +48,7 @@ const (
 // makeBox acquires everything that a session needs, in order, and proves the
 // isolation. When a step fails all that was acquired is released again.
 func (s *Session) makeBox(ctx context.Context) (*box, error) {
-	b := &box{dir: filepath.Join(s.store.dir, "box"), began: time.Now()}
+	b := &box{dir: s.mgr.dirs.box(s.mgr.realmID, s.id), began: time.Now()}
 	b.undo.Before = func(name string) { s.mgr.at("undo " + name) }
 	for _, step := range []struct {
 		name string
@@ -84,6 +84,9 @@ func (s *Session) planMounts(ctx context.Context, b *box) error {
 	}
 	b.plan = plan
 	b.undo.Add("workspace", func(ctx context.Context) error {
+		if b.watched != nil {
+			<-b.watched
+		}
 		s.inspectWorkspace(ctx, b)
 		return plan.Release()
 	})

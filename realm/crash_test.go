@@ -105,10 +105,11 @@ func TestKillAtEveryStepLeavesNothing(t *testing.T) {
 			} else if err != nil && contract.CodeOf(err) != contract.SessionNotFound {
 				t.Errorf("record: %v", err)
 			}
-			for _, g := range []string{"box", "box/*"} {
-				if m, _ := filepath.Glob(filepath.Join(dirs.session("crash"), g)); len(m) != 0 {
-					t.Errorf("left: %v", m)
-				}
+			if m, _ := filepath.Glob(filepath.Join(dirs.Runtime, "realm-*", "*")); len(m) != 0 {
+				t.Errorf("left: %v", m)
+			}
+			if m, _ := filepath.Glob(filepath.Join(dirs.Runtime, "podman-[0-9]*")); len(m) != 1 { // that of the sweeping realm
+				t.Errorf("services: %v", m)
 			}
 		})
 	}

@@ -50,6 +50,10 @@ func (d Dirs) sweepLock() string              { return filepath.Join(d.State, "s
 func (d Dirs) socket(realm, id string) string { return filepath.Join(d.Runtime, realm, id+".sock") }
 func (d Dirs) link(realm, id string) string   { return filepath.Join(d.Runtime, realm, id+".link") }
 
+// box holds the files that a session's container is made of. They are many and
+// small, and the runtime directory is usually in memory.
+func (d Dirs) box(realm, id string) string { return filepath.Join(d.Runtime, realm, id+".box") }
+
 // Ensure makes both directories, private to this user, and refuses what
 // somebody else made at their place.
 func (d Dirs) Ensure() error {

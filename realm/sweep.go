@@ -19,7 +19,7 @@ import (
 // Leftover is something that a dead session left behind.
 type Leftover struct {
 	Session string `json:"session"`
-	Kind    string `json:"kind"` // record, container, socket, box, directory
+	Kind    string `json:"kind"` // record, container, socket, link, box, directory
 	What    string `json:"what"`
 }
 
@@ -93,9 +93,6 @@ func (sw *sweep) sessions(ctx context.Context) {
 // directory: a lock is taken when the directory is made, and sweeps exclude that.
 func (sw *sweep) session(ctx context.Context, id string) {
 	dir := sw.m.dirs.session(id)
-	if box := filepath.Join(dir, "box"); exists(box) {
-		sw.add(id, "box", box)
-	}
 	rec, err := journal.ReadRecord(dir)
 	if contract.CodeOf(err) == contract.SessionNotFound {
 		sw.add(id, "directory", dir) // died before its first record
@@ -115,7 +112,6 @@ func (sw *sweep) session(ctx context.Context, id string) {
 		sw.note(err)
 		return
 	}
-	sw.note(removeBox(filepath.Join(dir, "box")))
 	switch {
 	case err != nil:
 		sw.note(err) // a record that cannot be read is reported, never adopted
@@ -179,7 +175,8 @@ func (sw *sweep) orphans(ctx context.Context) {
 	}
 }
 
-// sockets removes sockets and link directories of sessions that are not alive.
+// sockets removes what is in the runtime directory of sessions that are not
+// alive; their containers are gone by then.
 func (sw *sweep) sockets() {
 	dir := filepath.Join(sw.m.dirs.Runtime, sw.m.realmID)
 	entries, err := os.ReadDir(dir)
@@ -195,12 +192,12 @@ func (sw *sweep) sockets() {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		sw.add(id, "socket", path)
+		sw.add(id, strings.Replace(kind, "sock", "socket", 1), path)
 		if sw.dry {
 			continue
 		}
-		if kind == "link" {
-			sw.note(os.RemoveAll(path))
+		if kind == "link" || kind == "box" {
+			sw.note(removeBox(path))
 			continue
 		}
 		_, err := control.RemoveStale(path)

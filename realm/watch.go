@@ -27,14 +27,15 @@ func (s *Session) watchMounts(b *box) error {
 		return contract.Errorf(contract.IsolationUnproven, "the protected names cannot be watched").WithCause(err).
 			WithHint("raise fs.inotify.max_user_instances and max_user_watches")
 	}
-	done := make(chan struct{})
+	// The kernel takes some 15 ms to let inotify marks go: the container is
+	// removed meanwhile, and only what comes after waits for it.
+	b.watched = make(chan struct{})
 	b.undo.Add("watch", func(context.Context) error {
 		cancel()
-		<-done
 		return nil
 	})
 	go func() {
-		defer close(done)
+		defer close(b.watched)
 		for l := range lost {
 			s.rebind(ctx, b, l)
 		}
