@@ -12,52 +12,75 @@ import (
 	"realm.dev/policy"
 )
 
-// storedCalls bounds the results that a session keeps for callers that come
-// back; the oldest is forgotten first.
-const storedCalls = 1024
+const (
+	// storedBytes bounds the results that a session keeps for callers that come
+	// back; the oldest are forgotten first.
+	storedBytes = 64 << 20
+	// maxCalls bounds the ids that it remembers.
+	maxCalls = 1 << 20
+)
 
-// calls makes call ids at-most-once: a replayed id gets the stored result.
+// calls makes call ids at-most-once: a replayed id gets the stored result, and
+// when that is forgotten an error, but never a second run.
 type calls struct {
 	mu    sync.Mutex
 	byID  map[string]*callEntry
-	order []string
+	ended []*callEntry // with a stored result, oldest first
+	bytes int64
 }
 
 type callEntry struct {
 	input  [sha256.Size]byte
 	done   chan struct{}
-	result contract.ToolResult
+	result *contract.ToolResult // nil once forgotten
 }
 
 // begin claims id for a call of this input. It returns the entry of the first
 // call of that id, and whether this is it.
-func (c *calls) begin(id string, input [sha256.Size]byte) (e *callEntry, first bool) {
+func (c *calls) begin(id string, input [sha256.Size]byte) (e *callEntry, first bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e, ok := c.byID[id]; ok {
-		return e, false
+		return e, false, nil
+	}
+	if len(c.byID) >= maxCalls {
+		return nil, false, contract.Errorf(contract.LimitExceeded, "the session has had %d calls", maxCalls).WithHint("begin a new session")
 	}
 	if c.byID == nil {
 		c.byID = map[string]*callEntry{}
 	}
 	e = &callEntry{input: input, done: make(chan struct{})}
 	c.byID[id] = e
-	c.order = append(c.order, id)
-	c.forget()
-	return e, true
+	return e, true, nil
 }
 
-// forget drops the oldest results that have ended. Preconditions: mu is held.
-func (c *calls) forget() {
-	for i := 0; len(c.byID) > storedCalls && i < len(c.order); {
-		select {
-		case <-c.byID[c.order[i]].done:
-			delete(c.byID, c.order[i])
-			c.order = append(c.order[:i], c.order[i+1:]...)
-		default:
-			i++ // still running
-		}
+// end stores a result and forgets the oldest ones that are too many.
+func (c *calls) end(e *callEntry, res *contract.ToolResult) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.result = res
+	close(e.done)
+	c.ended = append(c.ended, e)
+	for c.bytes += size(res); c.bytes > storedBytes && len(c.ended) > 1; c.ended = c.ended[1:] {
+		c.bytes -= size(c.ended[0].result)
+		c.ended[0].result = nil
 	}
+}
+
+// stored is the result of an entry that has ended; nil once forgotten.
+func (c *calls) stored(e *callEntry) *contract.ToolResult {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.result
+}
+
+// size is about what a result takes in memory.
+func size(res *contract.ToolResult) int64 {
+	n := int64(512)
+	if x := res.Exec; x != nil {
+		n += int64(len(x.Stdout.Head) + len(x.Stdout.Tail) + len(x.Stderr.Head) + len(x.Stderr.Tail))
+	}
+	return n
 }
 
 // Call runs one tool call and returns its result; what went wrong is in it. A
@@ -68,13 +91,17 @@ func (s *Session) Call(ctx context.Context, callID string, call *contract.ToolCa
 	if err != nil {
 		return contract.ToolResult{CallID: callID, Error: contract.AsError(err)}
 	}
-	e, first := s.calls.begin(callID, sha256.Sum256(raw))
-	if !first {
-		return s.replay(ctx, callID, e, sha256.Sum256(raw))
+	input := sha256.Sum256(raw)
+	e, first, err := s.calls.begin(callID, input)
+	if err != nil {
+		return contract.ToolResult{CallID: callID, Error: contract.AsError(err)}
 	}
-	e.result = s.perform(ctx, callID, call, e.input, out)
-	close(e.done)
-	return e.result
+	if !first {
+		return s.replay(ctx, callID, e, input)
+	}
+	res := s.perform(ctx, callID, call, input, out)
+	s.calls.end(e, &res)
+	return res
 }
 
 func (s *Session) replay(ctx context.Context, id string, e *callEntry, input [sha256.Size]byte) contract.ToolResult {
@@ -83,7 +110,10 @@ func (s *Session) replay(ctx context.Context, id string, e *callEntry, input [sh
 	}
 	select {
 	case <-e.done:
-		return e.result
+		if res := s.calls.stored(e); res != nil {
+			return *res
+		}
+		return contract.ToolResult{CallID: id, Error: contract.Errorf(contract.SessionState, "this call has run; its result is not kept any more")}
 	case <-ctx.Done():
 		return contract.ToolResult{CallID: id, Error: contract.Errorf(contract.SessionLost, "the caller went away").WithCause(context.Cause(ctx))}
 	}
