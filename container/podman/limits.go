@@ -58,7 +58,6 @@ func resources(s *container.Spec, f *facts) specgen.ContainerResourceConfig {
 		Rlimits: []specs.POSIXRlimit{
 			rlimit("CORE", 0), rlimit("NOFILE", openFiles(l.OpenFiles, f)),
 		},
-		CgroupConf: nil,
 	}
 }
 

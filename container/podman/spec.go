@@ -100,7 +100,6 @@ func basics(s *container.Spec) specgen.ContainerBasicConfig {
 		Remove:           ptr(false),
 		RemoveImage:      ptr(false),
 		Passwd:           ptr(false),
-		Timezone:         "",
 	}
 }
 
