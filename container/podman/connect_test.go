@@ -91,6 +91,15 @@ func TestOpenRefusesAddresses(t *testing.T) {
 	}
 }
 
+func TestOpenNeedsARuntimeDir(t *testing.T) {
+	for _, dir := range []string{"", "run"} {
+		_, err := Open(t.Context(), Options{URL: engineAt(t, pinging("5.8.8", unused)), RuntimeDir: dir})
+		if contract.CodeOf(err) != contract.Internal {
+			t.Errorf("%q: got %v, want INTERNAL", dir, err)
+		}
+	}
+}
+
 func TestContainerHostIsTaken(t *testing.T) {
 	t.Setenv("CONTAINER_HOST", "tcp://127.0.0.1:2375")
 	if _, err := Open(t.Context(), Options{RuntimeDir: t.TempDir()}); contract.CodeOf(err) != contract.PodmanUnavailable {

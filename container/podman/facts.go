@@ -147,7 +147,7 @@ func (e *Engine) recall() (container.Info, bool) {
 // remember writes the facts down; without a place they are asked for again.
 func (e *Engine) remember(info container.Info) {
 	data, err := json.Marshal(memory{Key: e.memoryKey(), Runtime: identity(info.RuntimePath), Info: info})
-	if err != nil || e.dir == "" {
+	if err != nil {
 		return
 	}
 	temp, err := os.CreateTemp(e.dir, ".podman-info-*")

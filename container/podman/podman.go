@@ -6,6 +6,7 @@ package podman
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 	"runtime"
 	"sync"
 
@@ -47,6 +48,10 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
+	}
+	if !filepath.IsAbs(o.RuntimeDir) {
+		// Facts and sockets must not come from wherever we happen to be.
+		return nil, contract.Errorf(contract.Internal, "the engine has no runtime directory")
 	}
 	redirectLogrus(log)
 	conn, err := connect(ctx, o, log)
