@@ -99,8 +99,10 @@ func (s *Session) Call(ctx context.Context, callID string, call *contract.ToolCa
 	if !first {
 		return s.replay(ctx, callID, e, input)
 	}
-	res := s.perform(ctx, callID, call, input, out)
-	s.calls.end(e, &res)
+	// Also when perform panics: whoever waits for this id must get an answer.
+	res := contract.ToolResult{CallID: callID, Error: contract.Errorf(contract.Internal, "the call did not end")}
+	defer func() { s.calls.end(e, &res) }()
+	res = s.perform(ctx, callID, call, input, out)
 	return res
 }
 
