@@ -5,8 +5,8 @@ MAKEFLAGS += --no-print-directory
 
 # Set once, for every go command below. The tags leave out gpgme and btrfs, the
 # two C libraries behind the Podman bindings.
-export GOFLAGS := $(strip $(filter-out -tags=%,$(shell go env GOFLAGS)) \
-	-tags=containers_image_openpgp,exclude_graphdriver_btrfs)
+TAGS := containers_image_openpgp,exclude_graphdriver_btrfs
+export GOFLAGS := $(strip $(filter-out -tags=%,$(shell go env GOFLAGS)) -tags=$(TAGS))
 
 # One variant of every package for build and tests: compiling the bindings takes
 # minutes. Only the race detector needs C.
@@ -23,6 +23,10 @@ FUZZTIME ?= 20s
 NEEDS_PODMAN = $(shell go list -f '{{range .TestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}{{range .XTestImports}}{{$$.ImportPath}} {{.}}{{"\n"}}{{end}}' $(PKG) \
 	| awk '$$2 == "realm.dev/integration/podmantest" { print $$1 }; $$1 == "realm.dev/integration/podmantest" { print $$1 }' | sort -u)
 ROOT := $(filter 0,$(shell id -u))
+
+# The race detector needs C. Tests run their own binary in containers that have
+# no C library, so it is linked in.
+RACE := -race -tags=$(TAGS),osusergo,netgo -ldflags '-linkmode external -extldflags -static'
 
 # Tools are built once per tools/go.mod and kept outside the tree.
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/realm-tools/$(shell cat tools/go.mod tools/go.sum | sha256sum | cut -c1-12)
@@ -66,7 +70,7 @@ unit: ## Run the tests that need no Podman
 
 .PHONY: race
 race: podman-host ## Run all tests with the race detector
-	CGO_ENABLED=1 REALM_REQUIRE_PODMAN=1 go test -race -count=1 $(ON_HOST) $(PKG)
+	CGO_ENABLED=1 REALM_REQUIRE_PODMAN=1 go test $(RACE) -count=1 -timeout 20m $(ON_HOST) $(PKG)
 
 .PHONY: check
 check: fmt-check vet lint rules drift race ## Formatting, vet, lint, import rules, generated files, tests with -race
