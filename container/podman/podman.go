@@ -73,12 +73,14 @@ func newEngine(conn *connection, dir string, log *slog.Logger) *Engine {
 // Containers go on without it.
 func (e *Engine) Close() error { return e.conn.close() }
 
-// acquire takes a slot of one of the bounds.
+// acquire takes a slot of one of the bounds, but not for a ctx that has ended.
 func acquire(ctx context.Context, slots chan struct{}) (release func(), err error) {
-	select {
-	case slots <- struct{}{}:
-		return func() { <-slots }, nil
-	case <-ctx.Done():
-		return nil, contract.Errorf(contract.PodmanUnavailable, "the engine is busy").WithCause(context.Cause(ctx))
+	if ctx.Err() == nil {
+		select {
+		case slots <- struct{}{}:
+			return func() { <-slots }, nil
+		case <-ctx.Done():
+		}
 	}
+	return nil, contract.Errorf(contract.PodmanUnavailable, "the engine had no time left").WithCause(context.Cause(ctx))
 }
