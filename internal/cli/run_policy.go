@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"realm.dev/contract"
@@ -49,7 +50,11 @@ func (o *runOptions) apply(p *contract.Policy) error {
 		}
 		p.EgressAllow = append(p.EgressAllow, entry)
 	}
-	p.Env = append(p.Env, o.env...)
+	for _, name := range o.env {
+		if !slices.Contains(p.Env, name) { // naming it twice is no mistake
+			p.Env = append(p.Env, name)
+		}
+	}
 	return nil
 }
 
