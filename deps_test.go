@@ -34,7 +34,7 @@ type rule struct {
 var any3 = []string{"any"}
 
 // support is what every layer above contract may use.
-var support = []string{"internal/buildinfo", "internal/cleanup", "internal/private"}
+var support = []string{"internal/lazyregexp", "internal/buildinfo", "internal/cleanup", "internal/private"}
 
 var rules = []rule{
 	{
