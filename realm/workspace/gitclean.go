@@ -1,7 +1,7 @@
 package workspace
 
 import (
-	"regexp"
+	"realm.dev/internal/lazyregexp"
 	"slices"
 	"strings"
 )
@@ -12,21 +12,21 @@ import (
 // filter.*, alias.*, include.path, credential.helper, diff.*.textconv …). Each
 // value has a closed form too; a subsection is matched by the pattern in sub.
 var keptConfig = map[string]struct {
-	sub   *regexp.Regexp // nil: the setting has no subsection
-	value *regexp.Regexp // nil: a boolean
+	sub   *lazyregexp.Regexp // nil: the setting has no subsection
+	value *lazyregexp.Regexp // nil: a boolean
 }{
-	"core.repositoryformatversion": {value: regexp.MustCompile(`^[01]$`)},
+	"core.repositoryformatversion": {value: lazyregexp.New(`^[01]$`)},
 	"core.filemode":                {},
-	"core.bare":                    {value: regexp.MustCompile(`^(false|no|off|0)$`)},
-	"core.logallrefupdates":        {value: regexp.MustCompile(`^(true|false|always)$`)},
+	"core.bare":                    {value: lazyregexp.New(`^(false|no|off|0)$`)},
+	"core.logallrefupdates":        {value: lazyregexp.New(`^(true|false|always)$`)},
 	"core.ignorecase":              {},
 	"core.precomposeunicode":       {},
 	"core.symlinks":                {},
 	"core.quotepath":               {},
-	"core.autocrlf":                {value: regexp.MustCompile(`^(true|false|input)$`)},
-	"core.eol":                     {value: regexp.MustCompile(`^(lf|crlf|native)$`)},
-	"extensions.objectformat":      {value: regexp.MustCompile(`^(sha1|sha256)$`)},
-	"extensions.refstorage":        {value: regexp.MustCompile(`^(files|reftable)$`)},
+	"core.autocrlf":                {value: lazyregexp.New(`^(true|false|input)$`)},
+	"core.eol":                     {value: lazyregexp.New(`^(lf|crlf|native)$`)},
+	"extensions.objectformat":      {value: lazyregexp.New(`^(sha1|sha256)$`)},
+	"extensions.refstorage":        {value: lazyregexp.New(`^(files|reftable)$`)},
 	"user.name":                    {value: plainText},
 	"user.email":                   {value: plainText},
 	"init.defaultbranch":           {value: refName},
@@ -36,23 +36,23 @@ var keptConfig = map[string]struct {
 	"remote.url":                   {sub: remoteName, value: remoteURL},
 	"remote.fetch":                 {sub: remoteName, value: refSpec},
 	"pull.rebase":                  {},
-	"pull.ff":                      {value: regexp.MustCompile(`^(true|false|only)$`)},
-	"push.default":                 {value: regexp.MustCompile(`^(nothing|current|upstream|simple|matching)$`)},
+	"pull.ff":                      {value: lazyregexp.New(`^(true|false|only)$`)},
+	"push.default":                 {value: lazyregexp.New(`^(nothing|current|upstream|simple|matching)$`)},
 	"push.autosetupremote":         {},
 	"fetch.prune":                  {},
-	"merge.conflictstyle":          {value: regexp.MustCompile(`^(merge|diff3|zdiff3)$`)},
+	"merge.conflictstyle":          {value: lazyregexp.New(`^(merge|diff3|zdiff3)$`)},
 	"rerere.enabled":               {},
 }
 
 var (
-	boolean    = regexp.MustCompile(`^(true|false|yes|no|on|off|1|0)$`)
-	plainText  = regexp.MustCompile(`^[^\x00-\x1f\x7f]{0,256}$`)
-	refName    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/+@-]{0,254}$`)
-	remoteName = regexp.MustCompile(`^(\.|[A-Za-z0-9_][A-Za-z0-9._-]{0,63})$`)
-	refSpec    = regexp.MustCompile(`^\+?refs/[A-Za-z0-9._/*-]{1,200}:refs/[A-Za-z0-9._/*-]{1,200}$`)
+	boolean    = lazyregexp.New(`^(true|false|yes|no|on|off|1|0)$`)
+	plainText  = lazyregexp.New(`^[^\x00-\x1f\x7f]{0,256}$`)
+	refName    = lazyregexp.New(`^[A-Za-z0-9_][A-Za-z0-9._/+@-]{0,254}$`)
+	remoteName = lazyregexp.New(`^(\.|[A-Za-z0-9_][A-Za-z0-9._-]{0,63})$`)
+	refSpec    = lazyregexp.New(`^\+?refs/[A-Za-z0-9._/*-]{1,200}:refs/[A-Za-z0-9._/*-]{1,200}$`)
 	// Only transports that run no program of the remote's choosing, and neither
 	// a local path nor a host that ssh would read as an option.
-	remoteURL = regexp.MustCompile(`^(https://|ssh://([A-Za-z0-9_][A-Za-z0-9._-]*@)?|git@)[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?[:/][A-Za-z0-9._~+/-]{1,1000}$`)
+	remoteURL = lazyregexp.New(`^(https://|ssh://([A-Za-z0-9_][A-Za-z0-9._-]*@)?|git@)[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]{1,5})?[:/][A-Za-z0-9._~+/-]{1,1000}$`)
 )
 
 // minimalConfig is the configuration of a repository whose own cannot be read.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"realm.dev/container"
 	"realm.dev/contract"
+	"realm.dev/internal/lazyregexp"
 )
 
 // Plan is what a session sees of the tree: bind mounts in order, and what had
@@ -51,7 +51,7 @@ type Guarded struct {
 // name with has to be there already.
 const CoverDir = container.CoverDir
 
-var sessionID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+var sessionID = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
 // draft collects what a plan is made of, before anything is made.
 type draft struct {

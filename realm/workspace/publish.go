@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"regexp"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"realm.dev/contract"
+	"realm.dev/internal/lazyregexp"
 )
 
 // publication copies a git directory that a session made, leaving out whatever
@@ -39,15 +39,15 @@ var errLarge = errors.New("too large to publish")
 // config.worktree, info/attributes, info/grafts, objects/info/alternates,
 // remotes, branches and the todo list of an unfinished rebase (it may run commands) are not here.
 var (
-	dataDirs  = regexp.MustCompile(`^(objects|objects/([0-9a-f]{2}|pack|info|info/commit-graphs)|refs(/.+)?|logs(/.+)?|info|reftable|lfs|lfs/objects(/.+)?)$`)
-	dataFiles = regexp.MustCompile(`^(HEAD|[A-Z][A-Z_]*_HEAD|MERGE_(MSG|MODE|RR)|SQUASH_MSG|COMMIT_EDITMSG|description|index|sharedindex\.[0-9a-f]+|packed-refs|shallow` +
+	dataDirs  = lazyregexp.New(`^(objects|objects/([0-9a-f]{2}|pack|info|info/commit-graphs)|refs(/.+)?|logs(/.+)?|info|reftable|lfs|lfs/objects(/.+)?)$`)
+	dataFiles = lazyregexp.New(`^(HEAD|[A-Z][A-Z_]*_HEAD|MERGE_(MSG|MODE|RR)|SQUASH_MSG|COMMIT_EDITMSG|description|index|sharedindex\.[0-9a-f]+|packed-refs|shallow` +
 		`|objects/[0-9a-f]{2}/[0-9a-f]+|objects/pack/(pack-[0-9a-f]+\.(pack|idx|rev|bitmap|keep|mtimes|promisor)|multi-pack-index(-[0-9a-f]+\.(rev|bitmap))?)` +
 		`|objects/info/(packs|commit-graph)|objects/info/commit-graphs/(commit-graph-chain|graph-[0-9a-f]+\.graph)` +
 		`|refs/.+|logs/.+|info/(exclude|refs|sparse-checkout)|reftable/.+|lfs/objects/.+)$`)
 	// What every new repository has and nobody misses.
-	samples = regexp.MustCompile(`^(hooks|branches)$`)
+	samples = lazyregexp.New(`^(hooks|branches)$`)
 	// A lock or a temporary file of a git that was killed.
-	litter = regexp.MustCompile(`(\.lock|/tmp_[^/]*|^gc\.(log|pid))$`)
+	litter = lazyregexp.New(`(\.lock|/tmp_[^/]*|^gc\.(log|pid))$`)
 )
 
 // copyInto copies src as name in root.
