@@ -56,7 +56,8 @@ func TestForkBombAndMemoryHogAreContained(t *testing.T) {
 	r := newRig(t)
 	s := r.session(t, writable+"limits: {pids: 64, memoryBytes: 268435456}\n", workspaceDir(t, nil))
 	res := s.Call(t.Context(), "bomb", &contract.ToolCall{Exec: &contract.ExecCall{
-		Argv: []string{"bash", "-c", "exec 2>/dev/null; bomb() { bomb | bomb & }; bomb; sleep 100"}, TimeoutMs: 2000}}, nil)
+		Argv: []string{"bash", "-c", "exec 2>/dev/null; bomb() { bomb | bomb & }; bomb; sleep 100"}, TimeoutMs: 2000,
+	}}, nil)
 	if res.Error == nil && res.Exec.ExitCode == nil {
 		t.Errorf("bomb: %+v", res)
 	}
@@ -65,7 +66,8 @@ func TestForkBombAndMemoryHogAreContained(t *testing.T) {
 		t.Skip("rootless Podman has no memory limit on cgroup v1")
 	}
 	res = s.Call(t.Context(), "hog", &contract.ToolCall{Exec: &contract.ExecCall{
-		Argv: []string{"python3", "-c", "x = bytearray(1 << 30)"}}}, nil)
+		Argv: []string{"python3", "-c", "x = bytearray(1 << 30)"},
+	}}, nil)
 	if res.Exec == nil || res.Exec.Outcome != contract.OOM || res.Exec.ExitCode != nil {
 		t.Errorf("hog: %v %+v", res.Error, res.Exec)
 	}
@@ -152,7 +154,8 @@ func TestTerminalInside(t *testing.T) {
 	r := newRig(t)
 	s := r.session(t, writable, workspaceDir(t, nil))
 	res := s.Call(t.Context(), "tty", &contract.ToolCall{Exec: &contract.ExecCall{
-		Argv: []string{"sh", "-c", "tty; test -t 0 && test -t 1 && test -t 2 && echo all; echo $TERM"}, TTY: true}}, nil)
+		Argv: []string{"sh", "-c", "tty; test -t 0 && test -t 1 && test -t 2 && echo all; echo $TERM"}, TTY: true,
+	}}, nil)
 	if res.Error != nil || !strings.Contains(res.Exec.Stdout.Head, "/dev/pts/") || !strings.Contains(res.Exec.Stdout.Head, "all") {
 		t.Errorf("tty: %v %+v", res.Error, res.Exec)
 	}

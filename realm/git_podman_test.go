@@ -114,8 +114,10 @@ func TestTamperingWhileAMountIsLostEndsTheSession(t *testing.T) {
 	r := newRig(t)
 	dir := gitDir(t)
 	s := r.session(t, writable+"git: write\n", dir)
-	go s.Call(t.Context(), "tamper", &contract.ToolCall{Exec: &contract.ExecCall{Shell: true,
-		Script: "while :; do echo '[core] fsmonitor = evil' >> .git/config; done 2>/dev/null"}}, nil)
+	go s.Call(t.Context(), "tamper", &contract.ToolCall{Exec: &contract.ExecCall{
+		Shell:  true,
+		Script: "while :; do echo '[core] fsmonitor = evil' >> .git/config; done 2>/dev/null",
+	}}, nil)
 	waitFor(t, func() bool { return len(s.Detail().Background) > 0 })
 	hostGit(t, dir, "config", "realm.probe", "x")
 	select {

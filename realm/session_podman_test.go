@@ -117,7 +117,8 @@ func TestOutcomesAreTruthful(t *testing.T) {
 		t.Errorf("missing program: %+v", res)
 	}
 	res = s.Call(t.Context(), "t-slow", &contract.ToolCall{Exec: &contract.ExecCall{
-		Shell: true, Script: "trap '' TERM; echo before; sleep 1000 & sleep 1000", TimeoutMs: 300}}, nil)
+		Shell: true, Script: "trap '' TERM; echo before; sleep 1000 & sleep 1000", TimeoutMs: 300,
+	}}, nil)
 	if contract.CodeOf(res.Error) != contract.ExecTimeout || res.Exec == nil || res.Exec.Outcome != contract.TimedOut ||
 		strings.TrimSpace(res.Exec.Stdout.Head) != "before" || res.Exec.ExitCode != nil {
 		t.Errorf("timeout: %v %+v", res.Error, res.Exec)

@@ -130,8 +130,10 @@ func finish(dir string, rec contract.SessionRecord) error {
 	from := rec.State
 	d.Record = rec
 	d.Record.State, d.EndedAt = contract.Failed, &now
-	d.Outcome = &contract.Outcome{Source: contract.FromRealm, Reason: "lost",
-		Error: contract.Errorf(contract.SessionLost, "realm ended before the session did")}
+	d.Outcome = &contract.Outcome{
+		Source: contract.FromRealm, Reason: "lost",
+		Error: contract.Errorf(contract.SessionLost, "realm ended before the session did"),
+	}
 	st, err := openStore(dir)
 	if err != nil {
 		return err

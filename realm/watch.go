@@ -97,8 +97,10 @@ func (s *Session) inspectWorkspace(ctx context.Context, b *box) {
 	if b.containerID != "" && b.plan.Workspace.Write {
 		found, err := s.tree.HostExecuted(ctx, b.began)
 		if len(found) > 0 || err != nil {
-			c := contract.Condition{Type: HostExecutedFiles, Status: len(found) > 0, Since: time.Now().UTC(),
-				Reason: "Found", Message: "the session made repositories that git on this host would take configuration from"}
+			c := contract.Condition{
+				Type: HostExecutedFiles, Status: len(found) > 0, Since: time.Now().UTC(),
+				Reason: "Found", Message: "the session made repositories that git on this host would take configuration from",
+			}
 			if err != nil {
 				c.Reason = "ScanCutShort"
 			}
@@ -109,8 +111,10 @@ func (s *Session) inspectWorkspace(ctx context.Context, b *box) {
 	held, err := b.plan.Publish(ctx)
 	if err != nil {
 		s.log.Error("the repository made inside could not be published", "err", err)
-		s.addConditions([]contract.Condition{{Type: "PublishFailed", Status: true, Reason: "Publish",
-			Message: "the repository made inside stays in quarantine", Since: time.Now().UTC()}})
+		s.addConditions([]contract.Condition{{
+			Type: "PublishFailed", Status: true, Reason: "Publish",
+			Message: "the repository made inside stays in quarantine", Since: time.Now().UTC(),
+		}})
 	}
 	s.hold(held)
 }

@@ -322,8 +322,10 @@ func (b *bench) idleMemory(ctx context.Context, _ int) error {
 	}
 	per := (pss + memory("self") - before) / sessions
 	const bar = 2560 << 10
-	b.rows = append(b.rows, row{"idle session, PSS of init and realm's share", fmt.Sprintf("%.2f MiB", float64(per)/(1<<20)), "2.5 MiB",
-		float64(per) / bar, "≤ 1.00", per <= bar})
+	b.rows = append(b.rows, row{
+		"idle session, PSS of init and realm's share", fmt.Sprintf("%.2f MiB", float64(per)/(1<<20)), "2.5 MiB",
+		float64(per) / bar, "≤ 1.00", per <= bar,
+	})
 	return nil
 }
 

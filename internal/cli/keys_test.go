@@ -27,9 +27,16 @@ func TestCtrlC(t *testing.T) {
 		{"quick-double-press", []step{{at: 0, key: true}, {at: 150 * ms, key: true}}},
 		{"third-after-a-double-press", []step{{at: 0, key: true}, {at: 150 * ms, key: true}, {at: 700 * ms, key: true, ends: true}}},
 		{"burst-beats-output", []step{
-			{at: 0, key: true}, {at: 100 * ms, output: "y\ny\n"}, {at: 300 * ms, key: true}, {at: 400 * ms, output: "y\n"},
-			{at: 600 * ms, key: true}, {at: 700 * ms, output: "y\n"}, {at: 900 * ms, key: true}, {at: 1000 * ms, output: "y\n"},
-			{at: 1200 * ms, key: true, ends: true}}},
+			{at: 0, key: true},
+			{at: 100 * ms, output: "y\ny\n"},
+			{at: 300 * ms, key: true},
+			{at: 400 * ms, output: "y\n"},
+			{at: 600 * ms, key: true},
+			{at: 700 * ms, output: "y\n"},
+			{at: 900 * ms, key: true},
+			{at: 1000 * ms, output: "y\n"},
+			{at: 1200 * ms, key: true, ends: true},
+		}},
 		{"ends-once", []step{{at: 0, key: true}, {at: 600 * ms, key: true, ends: true}, {at: 1200 * ms, key: true}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,9 +1,10 @@
 package workspace
 
 import (
-	"realm.dev/internal/lazyregexp"
 	"slices"
 	"strings"
+
+	"realm.dev/internal/lazyregexp"
 )
 
 // keptConfig is every setting that may reach the host in a repository that a session made.

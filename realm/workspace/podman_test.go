@@ -100,8 +100,10 @@ func runContainer(t *testing.T, facts podmantest.Facts, p *Plan, options []strin
 			t.Fatal(err)
 		}
 	}
-	args := []string{"run", "-d", "--network", "none", "--read-only", "--workdir", p.Root, "--log-driver", "none", "--security-opt", "label=disable",
-		"-e", "HOME=/tmp", "-e", "GIT_CONFIG_COUNT=1", "-e", "GIT_CONFIG_KEY_0=safe.directory", "-e", "GIT_CONFIG_VALUE_0=*"}
+	args := []string{
+		"run", "-d", "--network", "none", "--read-only", "--workdir", p.Root, "--log-driver", "none", "--security-opt", "label=disable",
+		"-e", "HOME=/tmp", "-e", "GIT_CONFIG_COUNT=1", "-e", "GIT_CONFIG_KEY_0=safe.directory", "-e", "GIT_CONFIG_VALUE_0=*",
+	}
 	if facts.Rootless {
 		args = append(args, "--userns", "keep-id:uid=1000,gid=1000")
 	}
