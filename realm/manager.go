@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,8 @@ type Request struct {
 	Workspace string
 	SessionID string            // "": made
 	Env       map[string]string // for every program of the session
+	// SearchPath is the caller's PATH: what of it the session shows is searched.
+	SearchPath []string
 	// AllowUnenforced names limits that may go without enforcement on this host.
 	AllowUnenforced []string
 }
@@ -108,6 +111,11 @@ func (m *Manager) Create(ctx context.Context, req Request) (*Session, error) {
 	}
 	if !validID(req.SessionID) {
 		return nil, contract.Errorf(contract.SchemaInvalid, "a session id is made of a-z, 0-9 and -, at most 63 characters")
+	}
+	for _, name := range req.AllowUnenforced {
+		if !slices.Contains(unenforceable, name) {
+			return nil, contract.Errorf(contract.SchemaInvalid, "only memory and pids may go without enforcement")
+		}
 	}
 	s, err := m.newSession(req)
 	if err != nil {
@@ -209,6 +217,9 @@ func (m *Manager) openTree(req Request) (*workspace.Tree, error) {
 		Policy:    req.Policy,
 	})
 }
+
+// unenforceable are the limits that a caller may do without.
+var unenforceable = []string{"memory", "pids"}
 
 // Features are what this build can enforce. Egress and the gate's deciders are
 // not among them: a policy that needs them is refused at its pointer.

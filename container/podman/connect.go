@@ -121,7 +121,8 @@ func join(ctx context.Context, c *connection) (*connection, error) {
 	c.client = newClient(c.dial)
 	probe, err := c.dial(ctx)
 	if err != nil {
-		return nil, contract.Errorf(contract.PodmanUnavailable, "no engine listens on the socket").WithCause(err).WithHint("%s", installHint)
+		return nil, contract.Errorf(contract.PodmanUnavailable, "no engine listens on the socket that was named").WithCause(err).
+			WithHint("start its service (systemctl --user start podman.socket), or leave the address out: realm starts one itself")
 	}
 	c.owner, err = checkPeer(probe)
 	probe.Close()

@@ -85,14 +85,14 @@ func report(w io.Writer, err error) {
 	hint(w, e.Hint)
 }
 
-// reportCoded writes the code, the catalogue's reason, what happened here, and
-// each violation on a line of its own.
+// reportCoded writes the code, what happened here (the catalogue's reason where
+// nothing more is known), and each violation on a line of its own.
 func reportCoded(w io.Writer, e *contract.Error) {
-	line := string(e.Code) + ": " + e.Reason
-	if e.Detail != "" {
-		line += ": " + e.Detail
+	what := e.Detail
+	if what == "" {
+		what = e.Reason
 	}
-	say(w, "%s", line)
+	say(w, "%s: %s", e.Code, what)
 	for _, v := range e.Violations {
 		say(w, "  %s: %s", pointerName(v.Pointer), v.Rule)
 	}

@@ -19,7 +19,7 @@ func TestEveryCodeIsReported(t *testing.T) {
 			if got := exitCode(err); got != row.Exit {
 				t.Errorf("exit code %d, want %d", got, row.Exit)
 			}
-			want := "realm: " + string(row.Code) + ": " + row.Reason + ": the detail\nrealm: hint: the hint\n"
+			want := "realm: " + string(row.Code) + ": the detail\nrealm: hint: the hint\n"
 			if diff := cmp.Diff(want, reported(err)); diff != "" {
 				t.Error(diff)
 			}
@@ -50,7 +50,7 @@ func TestReport(t *testing.T) {
 		},
 		{"command-not-found", &contract.Error{Code: contract.ExecNotStarted, Errno: "ENOENT"}, 127, "realm: EXEC_NOT_STARTED: \n"},
 		{"no-code", errors.New("password is 12345"), 1, "realm: INTERNAL: a defect of realm\n"},
-		{"control-characters", contract.Errorf(contract.Internal, "a\x1b[2Jb\nrealm: c"), 1, "realm: INTERNAL: a defect of realm: a\\x1b[2Jb\\x0arealm: c\n"},
+		{"control-characters", contract.Errorf(contract.Internal, "a\x1b[2Jb\nrealm: c"), 1, "realm: INTERNAL: a\\x1b[2Jb\\x0arealm: c\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := exitCode(tt.err); got != tt.code {

@@ -80,6 +80,11 @@ func (a *app) exec(ctx context.Context, o execOptions, name string, argv []strin
 	} else {
 		res, err = a.stream(ctx, c, call)
 	}
+	if err != nil && res.Exec != nil && contract.CodeOf(err) == contract.LimitExceeded {
+		// The command has ended; only a part of its output was not shown.
+		say(a.Err, "output was left out: it came faster than it could be shown")
+		err = nil
+	}
 	if err != nil {
 		return about(d, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"realm.dev/contract"
+	"realm.dev/internal/buildinfo"
 )
 
 // app is what every command has: the streams, and the flags that all share.
@@ -78,6 +79,7 @@ it may do is said by a policy; that it can do no more is proven before it starts
   realm run --policy go.yaml -- go build ./…  # what go.yaml allows`,
 		Args:              unknownCommand,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:           buildinfo.Read().Version,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		DisableAutoGenTag: true,

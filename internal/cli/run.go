@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,7 +54,7 @@ what the command prints goes to standard error.`,
 	f.StringArrayVar(&o.unenforced, "allow-unenforced", nil, "start although this host cannot enforce the `LIMIT` (memory, pids)")
 	f.StringVar(&o.name, "name", "", "the session's `ID` (default: made)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "say each state of the session on standard error")
-	f.BoolVarP(&o.detach, "detach", "d", false, "leave the session to the manager service")
+	f.BoolVarP(&o.detach, "detach", "d", false, "leave the session to the manager service (not part of this version)")
 	podmanFlag(cmd, &o.podman)
 	return cmd
 }
@@ -102,6 +104,7 @@ func (a *app) run(ctx context.Context, o runOptions, argv []string) error {
 	return r.watch.verdict(r.on(o.podman, realm.Request{
 		Policy: compiled, Workspace: o.workspace, SessionID: o.name,
 		Env: environ(compiled.Policy().Env), AllowUnenforced: o.unenforced,
+		SearchPath: filepath.SplitList(os.Getenv("PATH")),
 	}))
 }
 
