@@ -9,7 +9,6 @@ import (
 
 	"realm.dev/container"
 	"realm.dev/container/guest"
-	"realm.dev/container/idmap"
 	"realm.dev/container/rootfs"
 	"realm.dev/container/seccomp"
 	"realm.dev/contract"
@@ -113,7 +112,7 @@ func (s *Session) ensureImage(ctx context.Context, b *box) error {
 }
 
 // prepare writes the files that the container is made of and completes its Spec.
-func (s *Session) prepare(_ context.Context, b *box) error {
+func (s *Session) prepare(ctx context.Context, b *box) error {
 	if err := os.Mkdir(b.dir, 0o755); err != nil {
 		return diskError(err)
 	}
@@ -129,7 +128,7 @@ func (s *Session) prepare(_ context.Context, b *box) error {
 	}
 	b.listener.OwnerGrace = s.mgr.ownerGrace
 	b.undo.Add("listener", func(context.Context) error { return b.listener.Close() })
-	if b.spec, err = s.spec(b, link); err != nil {
+	if b.spec, err = s.spec(ctx, b, link); err != nil {
 		return err
 	}
 	if err := seccomp.WriteFile(b.spec.SeccompProfile); err != nil {
@@ -245,14 +244,4 @@ func (b *box) release(ctx context.Context) error {
 			WithCause(err).WithHint("run realm gc")
 	}
 	return nil
-}
-
-// acquireIDs takes a range of host ids for a rootful session.
-func (s *Session) acquireIDs(b *box) (uint32, error) {
-	r, err := idmap.Acquire(idmap.Dir, nil)
-	if err != nil {
-		return 0, err
-	}
-	b.undo.Add("ids", func(context.Context) error { return r.Release() })
-	return r.Base, nil
 }

@@ -65,10 +65,10 @@ func (s *Session) nameLimits(b *box) {
 	}
 }
 
-// inForce is a limit that a cgroup enforces, as PID 1 can see it; 0 when none does.
-func (b *box) inForce(name string) uint64 {
+// inForce is a limit as the kernel enforces it by such means; 0 when it does not.
+func (b *box) inForce(name, by string) uint64 {
 	for _, l := range b.limits {
-		if l.Name == name && l.By == "cgroup" && l.InForce != nil {
+		if l.Name == name && l.By == by && l.InForce != nil {
 			return uint64(*l.InForce)
 		}
 	}
@@ -82,9 +82,11 @@ func (s *Session) probeRequest(b *box) guest.ProbeRequest {
 		UID: uid, GID: gid, Env: s.programEnv(b, nil, false), Dir: b.spec.Workspace.Destination, Home: homeInside,
 		Writable: []string{"/tmp", "/home", "/dev/shm", "/var/tmp"},
 		ReadOnly: []string{container.InitPath, container.SocketDir},
-		Rlimits:  []guest.Rlimit{{Resource: unix.RLIMIT_NOFILE, Soft: uint64(b.spec.Limits.OpenFiles), Hard: uint64(b.spec.Limits.OpenFiles)}},
 	}
-	req.MemoryBytes, req.PidsMax = b.inForce("memoryBytes"), b.inForce("pids")
+	if n := b.inForce("openFiles", "rlimit"); n > 0 {
+		req.Rlimits = []guest.Rlimit{{Resource: unix.RLIMIT_NOFILE, Soft: n, Hard: n}}
+	}
+	req.MemoryBytes, req.PidsMax = b.inForce("memoryBytes", "cgroup"), b.inForce("pids", "cgroup")
 	req.HostSockets = []string{s.Record().ControlSocketPath, s.mgr.dirs.link(s.mgr.realmID, s.id)}
 	if b.spec.Workspace.Write {
 		req.Writable = append(req.Writable, b.spec.Workspace.Destination)

@@ -2,14 +2,19 @@ package realm
 
 import (
 	"cmp"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
 
 	"realm.dev/container"
 	"realm.dev/container/idmap"
 	"realm.dev/container/rootfs"
 	"realm.dev/contract"
+	"realm.dev/realm/workspace"
 )
 
 // imageHost is the policy's image that stands for this machine's own /usr.
@@ -21,13 +26,13 @@ const supervisorPids = 16 + 5*maxExecs
 
 // spec writes down the session's container. The order of acquisition matters:
 // the ids are given back after the container is gone.
-func (s *Session) spec(b *box, link string) (*container.Spec, error) {
+func (s *Session) spec(ctx context.Context, b *box, link string) (*container.Spec, error) {
 	doc := s.req.Policy.Policy()
 	etc, err := s.writeEtc(b)
 	if err != nil {
 		return nil, err
 	}
-	user, err := s.user(b, doc.User == contract.UserRoot)
+	user, err := s.user(ctx, b, doc.User == contract.UserRoot)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +66,7 @@ func (s *Session) spec(b *box, link string) (*container.Spec, error) {
 
 // user decides how ids map: by the engine's keep-id when rootless, else by a
 // private range with the workspace idmapped into it where its file system can.
-func (s *Session) user(b *box, root bool) (container.User, error) {
+func (s *Session) user(ctx context.Context, b *box, root bool) (container.User, error) {
 	uid, gid := s.tree.Owner()
 	u := container.User{OwnerUID: uid, OwnerGID: gid, Root: root}
 	if s.mgr.info.Rootless {
@@ -72,11 +77,58 @@ func (s *Session) user(b *box, root bool) (container.User, error) {
 		return u, nil
 	}
 	var err error
-	if u.Idmap, err = idmap.Supported(s.tree.Root()); err != nil {
+	if u.Idmap, err = idmappable(b.plan); err != nil {
 		return u, err
 	}
-	u.Base, err = s.acquireIDs(b)
+	u.Base, err = s.acquireIDs(ctx, b)
 	return u, err
+}
+
+// idmappable reports whether every bind that shows the owner's files as the
+// program's lies on a file system that can be mounted with ids mapped.
+func idmappable(p *workspace.Plan) (bool, error) {
+	asked := map[uint64]bool{} // by device
+	for _, bind := range append(p.Binds(), p.Workspace) {
+		var st unix.Stat_t
+		if err := unix.Stat(bind.Source, &st); err != nil {
+			return false, contract.Errorf(contract.IsolationUnproven, "what is to be mounted is not there").WithCause(err)
+		}
+		if !bind.Owned || asked[st.Dev] {
+			continue
+		}
+		asked[st.Dev] = true
+		if ok, err := idmap.Supported(dirOf(bind.Source, &st)); err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// dirOf is a directory on the file system of path.
+func dirOf(path string, st *unix.Stat_t) string {
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return path
+	}
+	return filepath.Dir(path)
+}
+
+// acquireIDs takes a range of host ids that no other session has, nor a container
+// that a killed realm has left.
+func (s *Session) acquireIDs(ctx context.Context, b *box) (uint32, error) {
+	list, err := s.mgr.engine.List(ctx, map[string]string{container.LabelBase: ""})
+	if err != nil {
+		return 0, err
+	}
+	r, err := idmap.Acquire(idmap.Dir, func(base uint32) bool {
+		return slices.ContainsFunc(list, func(c container.Status) bool {
+			return c.Labels[container.LabelBase] == strconv.FormatUint(uint64(base), 10)
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	b.undo.Add("ids", func(context.Context) error { return r.Release() })
+	return r.Base, nil
 }
 
 // hostname is short: a kernel host name has at most 64 characters.
