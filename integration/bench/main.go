@@ -40,7 +40,7 @@ type row struct {
 
 func (b *bench) run(ctx context.Context, n int) error {
 	for _, measure := range []func(context.Context, int) error{
-		b.execLatency, b.execThroughput, b.stdoutRate, b.runWall, b.sessionStart, b.idleMemory,
+		b.runWall, b.sessionStart, b.idleMemory, b.stdoutRate, b.execLatency, b.execThroughput, // REST execs leave conmons behind: last
 	} {
 		if err := measure(ctx, n); err != nil {
 			return err
