@@ -224,7 +224,7 @@ func TestBoxRebindDoubts(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	cancel()
-	for range lost { //nolint:revive // until it is closed
+	for range lost { // until it is closed
 	}
 }
 

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path"
@@ -83,7 +84,7 @@ func emptyDir(root *os.File, rel string) bool {
 	}
 	defer dir.Close()
 	_, err = dir.Readdirnames(1)
-	return err == io.EOF
+	return errors.Is(err, io.EOF)
 }
 
 // planGitDir covers the git directory at rel. worktree is the part of it that

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -58,9 +59,9 @@ func (t *Tree) findBuiltin(ctx context.Context, set *policy.PathSet, d *draft) (
 		return e.typ.IsDir() && !skipped(e), nil
 	})
 	switch {
-	case err == errCut && full:
+	case errors.Is(err, errCut) && full:
 		d.conditions = append(d.conditions, hidePartial("TooMany", "more than 1024 names match the built-in hide list; the rest is visible"))
-	case err == errCut:
+	case errors.Is(err, errCut):
 		d.conditions = append(d.conditions, hidePartial("WalkCutShort", "the search for names of the built-in hide list ran out of time; what it did not reach is visible"))
 	case err != nil:
 		return nil, err

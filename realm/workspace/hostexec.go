@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"path"
 	"slices"
@@ -32,7 +33,7 @@ func (t *Tree) HostExecuted(ctx context.Context, since time.Time) ([]string, err
 	s := &hostSearch{since: since.Add(-time.Second)}
 	err := walk(ctx, t.dir, 0, s.visit)
 	slices.Sort(s.found)
-	if err == errCut {
+	if errors.Is(err, errCut) {
 		err = contract.Errorf(contract.LimitExceeded, "the search for files that the host executes was cut short").WithCause(context.Cause(ctx))
 	}
 	return s.found, err

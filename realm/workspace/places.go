@@ -132,7 +132,7 @@ func (t *Tree) placeHolds(ctx context.Context, dir *os.File, real string) error 
 		}
 		return true, nil
 	})
-	if err == errCut {
+	if errors.Is(err, errCut) {
 		return errors.New("has more names than could be looked through within 5 s")
 	}
 	return err

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -98,7 +99,7 @@ func (t *Tree) findExact(ctx context.Context, set *policy.PathSet) ([]match, err
 		}
 		return set.CouldMatchBelow(e.path), nil
 	})
-	if err == errCut {
+	if errors.Is(err, errCut) {
 		return nil, violation(entries[0].Rule, "could not be matched against this workspace within 5 s", context.Cause(ctx))
 	}
 	return out, err

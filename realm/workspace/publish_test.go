@@ -1,6 +1,8 @@
 package workspace
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,7 +50,7 @@ func TestPublishNothing(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{".": "d---------", "a": "a"}, listing(t, root)); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := os.Stat(p.Quarantine); !os.IsNotExist(err) {
+	if _, err := os.Stat(p.Quarantine); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the quarantine is left: %v", err)
 	}
 }

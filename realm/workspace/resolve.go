@@ -85,7 +85,7 @@ func (t *Tree) Resolve(op policy.Op, given string) (*Resolved, error) {
 	}
 	for range maxRaces {
 		r, err := t.resolve(op, given)
-		if err == errRaced {
+		if errors.Is(err, errRaced) {
 			continue
 		}
 		if err != nil {
