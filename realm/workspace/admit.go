@@ -94,6 +94,9 @@ func fileState(given string, r *Resolved) policy.FileState {
 // checkGuarded compares identities: a hidden or protected file stays so when
 // it, or a directory above it, got another name.
 func (t *Tree) checkGuarded(op policy.Op, r *Resolved) error {
+	if g, ok := t.guardedName(r.Name); ok && op == policy.OpWrite {
+		return contract.Errorf(contract.PathRefused, "host git executes or follows the file (%s)", g.Rule)
+	}
 	check := func(id fileID, at *os.File) error {
 		t.mu.RLock()
 		g, ok := t.guarded[id]
@@ -144,16 +147,32 @@ func (t *Tree) unmoved(r *Resolved) error {
 	return nil
 }
 
+// guardedName returns what name lies in of that which git's own files name.
+func (t *Tree) guardedName(name string) (Guarded, bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, g := range t.followed {
+		if contains(g.Path, name) {
+			return g, true
+		}
+	}
+	return Guarded{}, false
+}
+
 // guard puts a plan's identities in force.
 func (t *Tree) guard(list []Guarded) {
 	m := make(map[fileID]Guarded, len(list))
+	var followed []Guarded
 	for _, g := range list {
+		if g.Path != "" {
+			followed = append(followed, g)
+		}
 		if old, ok := m[g.ID]; !ok || g.Hidden || !old.Hidden {
 			m[g.ID] = g
 		}
 	}
 	t.mu.Lock()
-	t.guarded = m
+	t.guarded, t.followed = m, followed
 	t.mu.Unlock()
 }
 

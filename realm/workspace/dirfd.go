@@ -134,6 +134,6 @@ func readAbsolute(name string) (string, error) {
 	if st, err := fstat(f); err != nil || !isRegular(st) {
 		return "", unix.EINVAL
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxConfigBytes))
+	data, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
 	return string(data), err
 }

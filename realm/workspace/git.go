@@ -36,6 +36,7 @@ func gitFile(rel string) (content string, ok bool) {
 
 // planGit decides what the session sees of git's own directory.
 func (t *Tree) planGit(_ context.Context, session string, d *draft) error {
+	t.planBare(d)
 	st, err := lstatRel(t.dir, ".git")
 	switch {
 	case err == unix.ENOENT:
@@ -60,6 +61,24 @@ func (t *Tree) planGit(_ context.Context, session string, d *draft) error {
 		return t.planGitFile(d)
 	}
 	return nil
+}
+
+// planBare covers the parts of a tree that is a git directory itself: host git
+// finds a bare repository by what it holds.
+func (t *Tree) planBare(d *draft) {
+	if !t.writable() || !isGitDir(t.root) {
+		return
+	}
+	td := d.tree(t.root)
+	t.planGitParts(td, ".", "")
+	if t.pol.Git == contract.GitWrite {
+		return
+	}
+	for _, name := range []string{"HEAD", "objects", "refs", "packed-refs"} {
+		if exists(t.dir, name) {
+			td.cover(cover{path: name, role: roleGit, rule: "git:read", why: "the session may not change the repository that the workspace is"})
+		}
+	}
 }
 
 // planNoGit lets the session make a repository where none is: it gets a
@@ -100,21 +119,34 @@ func (t *Tree) planGitDir(td *treeDraft, rel, worktree string) {
 	if rel != "." {
 		td.cover(cover{path: rel, role: rolePin, rule: "git:write", write: true, why: "the session may commit; the directory itself stays in place"})
 	}
+	t.planGitParts(td, rel, worktree)
+}
+
+// planGitParts covers what host git executes or follows of the git directory at rel.
+func (t *Tree) planGitParts(td *treeDraft, rel, worktree string) {
+	rule := "git:" + string(t.pol.Git)
 	part := func(dir, name string) {
 		content, isFile := gitFile(name)
 		td.want(placeholder{path: path.Join(rel, dir, name), isDir: !isFile, content: content})
-		td.cover(cover{path: path.Join(rel, dir, name), role: roleGit, rule: "git:write", why: "host git executes or follows it"})
+		td.cover(cover{path: path.Join(rel, dir, name), role: roleGit, rule: rule, why: whyFollowed})
 	}
-	for _, name := range readOnlyGitParts(t.opts.Policy) {
+	parts := executedParts
+	if t.pol.Git == contract.GitWrite {
+		parts = readOnlyGitParts(t.opts.Policy)
+	}
+	for _, name := range parts {
 		part("", name)
 	}
 	if worktree != "" {
-		td.cover(cover{path: path.Join(rel, worktree), role: roleGit, rule: "git:write", write: true, why: "this worktree's own index and HEAD"})
+		td.cover(cover{path: path.Join(rel, worktree), role: roleGit, rule: rule, write: true, why: "this worktree's own index and HEAD"})
 		for _, name := range []string{"commondir", "gitdir", "config.worktree"} {
 			part(worktree, name)
 		}
 	}
 }
+
+// executedParts is what host git executes or follows, where the policy names only the whole directory.
+var executedParts = []string{"info/attributes", "config", "hooks", "commondir", "config.worktree", "modules", "worktrees"}
 
 // readOnlyGitParts are the policy's read-only parts, below the git directory. The attributes
 // file goes with them: it names the filters that host git runs, as .gitattributes does.
@@ -128,6 +160,17 @@ func readOnlyGitParts(p *policy.Compiled) []string {
 	return out
 }
 
+// planGitFileTarget covers what the .git file names when it is in the tree and
+// no git directory yet: host git would follow the file once the session made it one.
+func (t *Tree) planGitFileTarget(d *draft) error {
+	target, ok := t.gitFileTarget()
+	if !ok || !t.writable() {
+		return nil
+	}
+	_, err := (&chase{t: t, d: d, rule: "git:" + string(t.pol.Git), missing: placeholder{isDir: true}}).follow(absolute(t.root, target))
+	return refusal(err)
+}
+
 // planGitFile follows a `.git` file: a worktree or a submodule. Its text is
 // the repository's word, so the directory that it names is mounted only when
 // that directory is a git directory of the same owner that names this tree itself.
@@ -135,7 +178,7 @@ func (t *Tree) planGitFile(d *draft) error {
 	g, why := t.findGitDir()
 	if why != "" {
 		d.degraded = append(d.degraded, "git: "+why)
-		return nil
+		return t.planGitFileTarget(d)
 	}
 	worktree, ok := below(g.common, g.dir)
 	if !ok || worktree == "." {

@@ -16,10 +16,8 @@ type gitDir struct{ dir, common string }
 // findGitDir reads the tree's .git file and proves what it names. The answer
 // to why not is a fixed phrase.
 func (t *Tree) findGitDir() (g gitDir, why string) {
-	data, err := readBounded(t.dir, ".git", 4096)
-	target, ok := strings.CutPrefix(string(data), "gitdir: ")
-	target = strings.TrimRight(target, "\r\n")
-	if err != nil || !ok || target == "" || strings.ContainsAny(target, "\x00\n") {
+	target, ok := t.gitFileTarget()
+	if !ok {
 		return g, "the .git file is not one that git writes"
 	}
 	if g.dir, ok = t.resolveGit(t.root, target); !ok {
@@ -47,6 +45,31 @@ func (t *Tree) findGitDir() (g gitDir, why string) {
 		return g, "the git directory that the .git file names lies in a place that is never mounted"
 	}
 	return g, ""
+}
+
+// gitFileTarget is what the tree's .git file names, as it says it.
+func (t *Tree) gitFileTarget() (string, bool) {
+	data, err := readBounded(t.dir, ".git", 4096)
+	if err != nil {
+		return "", false
+	}
+	return gitFileText(string(data))
+}
+
+// gitFileText is what a .git file of this text names.
+func gitFileText(text string) (string, bool) {
+	target, ok := strings.CutPrefix(text, "gitdir: ")
+	target = strings.TrimRight(target, "\r\n")
+	return target, ok && target != "" && !strings.ContainsAny(target, "\x00\n")
+}
+
+// absolute is name below base unless it is absolute; it is not cleaned, for
+// what is before a ".." may be a link.
+func absolute(base, name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return base + "/" + name
 }
 
 // resolveGit resolves target as git would. A name that goes through a link is

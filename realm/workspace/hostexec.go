@@ -31,6 +31,9 @@ func (t *Tree) HostExecuted(ctx context.Context, since time.Time) ([]string, err
 	defer cancel()
 	// The kernel stamps with the time of the last tick.
 	s := &hostSearch{since: since.Add(-time.Second)}
+	if root := (entry{dir: t.dir, name: "."}); s.bare(root) && s.rootChanged(t, root) {
+		s.found = append(s.found, ".")
+	}
 	err := walk(ctx, t.dir, 0, s.visit)
 	slices.Sort(s.found)
 	if errors.Is(err, errCut) {
@@ -84,6 +87,15 @@ func (s *hostSearch) bare(e entry) bool {
 		}
 	}
 	return true
+}
+
+// rootChanged reports whether the tree became a bare repository: one that was
+// there before has its configuration and hooks covered.
+func (s *hostSearch) rootChanged(t *Tree, root entry) bool {
+	if _, covered := t.guardedName("config"); covered {
+		return false
+	}
+	return s.changed(root, "config") || s.changed(root, "HEAD") || s.changed(root, "hooks")
 }
 
 // repositoryChanged looks at the parts that host git executes or follows.

@@ -37,8 +37,9 @@ type Tree struct {
 	pol      contract.Policy
 	host     policy.Host
 
-	mu      sync.RWMutex
-	guarded map[fileID]Guarded // of the plan in force
+	mu       sync.RWMutex
+	guarded  map[fileID]Guarded // of the plan in force
+	followed []Guarded          // those of them that have a Path
 }
 
 // Open resolves dir once and keeps its descriptor. What contract.md refuses as a workspace is

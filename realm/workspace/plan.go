@@ -45,6 +45,9 @@ type Guarded struct {
 	Birth  int64  `json:"birth,omitempty"`
 	Rule   string `json:"rule"`
 	Hidden bool   `json:"hidden"`
+	// Path is the name below the workspace of what only git's own files name: no
+	// rule of the policy matches it when the host replaces the file.
+	Path string `json:"path,omitempty"`
 }
 
 // CoverDir is where the covers of hidden names are inside: what Rebind covers a
@@ -60,6 +63,8 @@ type draft struct {
 	conditions []contract.Condition
 	degraded   []string
 	quarantine string
+	followed   int // names that host git's own files lead to
+	linked     map[fileID]linked
 }
 
 // treeDraft collects what one tree needs.
@@ -108,7 +113,7 @@ func (t *Tree) Plan(ctx context.Context, session string) (*Plan, error) {
 	}
 	d := &draft{}
 	for _, step := range []func(context.Context, string, *draft) error{
-		t.planCover, t.planGit, t.planProtect, t.planHide, t.planMounts, t.planHome,
+		t.planCover, t.planGit, t.planFollowed, t.planProtect, t.planHide, t.planHardLinks, t.planMounts, t.planHome,
 	} {
 		if err := step(ctx, session, d); err != nil {
 			return nil, err
@@ -213,9 +218,6 @@ func (t *Tree) settle(dir *os.File, covers []cover, p *Plan) ([]cover, error) {
 		if c.role == roleHide {
 			c.source = coverFile(t.opts.StateDir, c.isDir)
 		}
-		if isRegular(st) && st.Nlink > 1 && (c.role == roleHide || !c.write) {
-			p.Degraded = append(p.Degraded, c.rule+": the file has a second name (hard link), which is not covered")
-		}
 		if c.role == roleHide || !c.write {
 			p.Guarded = append(p.Guarded, t.guardedAt(dir, c, st))
 		}
@@ -229,6 +231,9 @@ func (t *Tree) guardedAt(root *os.File, c cover, st *unix.Stat_t) Guarded {
 	if dir, base, err := openParent(root, c.path); err == nil {
 		g.Birth = birth(dir, base)
 		dir.Close()
+	}
+	if st, err := fstat(root); err == nil && idOf(st) == t.id && c.role == roleGit {
+		g.Path = c.path
 	}
 	return g
 }

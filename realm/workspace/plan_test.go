@@ -252,21 +252,32 @@ func TestPlanIsData(t *testing.T) {
 	}
 }
 
-// TestPlanNamesHardLinks: no mount covers a name that nobody knows.
-func TestPlanNamesHardLinks(t *testing.T) {
-	root := tempDir(t)
-	build(t, root, map[string]string{".env": "S", ".envrc": "x", "plain": "x"})
-	for _, name := range []string{".env", ".envrc", "plain"} {
-		if err := os.Link(filepath.Join(root, name), filepath.Join(root, name+"-second")); err != nil {
+// TestPlanCoversHardLinks: the other names of hidden and read-only files are
+// covered like the first; those that nobody can find are named.
+func TestPlanCoversHardLinks(t *testing.T) {
+	base := tempDir(t)
+	root := filepath.Join(base, "w")
+	build(t, root, map[string]string{".env": "S", ".envrc": "x", "plain": "x", "a/b/c/d/e/x": "", ".netrc": "far"})
+	for from, to := range map[string]string{".env": "a/b/c/d/e/env", ".envrc": "envrc-second", "plain": "plain-second", ".netrc": "../outside"} {
+		if err := os.Link(filepath.Join(root, from), filepath.Join(root, to)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p := newPlan(t, root, tempDir(t), "s-1", writable)
 	defer p.Release()
-	if len(p.Degraded) != 2 || !strings.HasPrefix(p.Degraded[0], "protect:.envrc") || !strings.HasPrefix(p.Degraded[1], "hide:**/.env") {
+	got := map[string]string{}
+	for _, m := range p.Mounts {
+		if rel, ok := below(root, m.Destination); ok && strings.Contains(m.Why, "hard link") {
+			got[rel] = m.Role
+		}
+	}
+	if diff := cmp.Diff(map[string]string{"a/b/c/d/e/env": roleHide, "envrc-second": roleProtect}, got); diff != "" {
+		t.Errorf("covered (-want +got):\n%s", diff)
+	}
+	if len(p.Degraded) != 1 || !strings.HasPrefix(p.Degraded[0], "hide:**/.netrc") {
 		t.Errorf("degraded %q", p.Degraded)
 	}
-	if _, err := adopted(t, root, p).Resolve(0, ".env-second"); err == nil {
+	if _, err := adopted(t, root, p).Resolve(0, "a/b/c/d/e/env"); err == nil {
 		t.Error("a hidden file was opened by its second name")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -166,8 +167,10 @@ func (p *Plan) replace(ctx context.Context, dir *os.File, base string, m Mount) 
 			continue
 		}
 		want := placeholder{path: rel, isDir: true}
-		if text, isFile := gitFile(rel); isFile && m.Rule == "git:write" {
+		if text, isFile := gitFile(rel); isFile && strings.HasPrefix(m.Rule, "git:") {
 			want.isDir, want.content = false, text
+		} else if m.Rule == ruleGitConfig {
+			want.isDir = m.IsDir
 		}
 		if err := p.acquireOne(ctx, root, want); err != nil {
 			return nil, err
