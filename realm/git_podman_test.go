@@ -134,6 +134,74 @@ func TestTamperingWhileAMountIsLostEndsTheSession(t *testing.T) {
 	}
 }
 
+// Links and settings of the git directory lead host git into the workspace: the
+// session writes none of it, and host git executes nothing of the session's.
+func TestWhatHostGitFollows(t *testing.T) {
+	r := newRig(t)
+	hooks := func(t *testing.T, dir, to string) {
+		t.Helper()
+		must(t, os.RemoveAll(filepath.Join(dir, ".git/hooks")))
+		must(t, os.Symlink(to, filepath.Join(dir, ".git/hooks")))
+	}
+	const plant = `
+		for f in .githooks/pre-commit h/pre-commit h1 tools/filter tools/fsm hooks/pre-commit; do
+			{ mkdir -p $(dirname $f) && printf '#!/bin/sh\ntouch "$PWD/OWNED"\n' > $f && chmod +x $f; } 2>/dev/null
+		done
+		for f in .gitconfig cfg config config-link; do printf '[core]\n\tfsmonitor = touch OWNED;false\n' >> $f 2>/dev/null; done
+		true`
+	for name, arrange := range map[string]func(t *testing.T, dir string){
+		"hooks path":   func(t *testing.T, dir string) { hostGit(t, dir, "config", "core.hooksPath", ".githooks") },
+		"include":      func(t *testing.T, dir string) { hostGit(t, dir, "config", "include.path", "../.gitconfig") },
+		"conditional":  func(t *testing.T, dir string) { hostGit(t, dir, "config", "includeIf.gitdir:**.path", "../.gitconfig") },
+		"file monitor": func(t *testing.T, dir string) { hostGit(t, dir, "config", "core.fsmonitor", "tools/fsm") },
+		"hooks link":   func(t *testing.T, dir string) { hooks(t, dir, "../h") },
+		"hook link": func(t *testing.T, dir string) {
+			must(t, os.Symlink("../../h1", filepath.Join(dir, ".git/hooks/pre-commit")))
+		},
+		"second name": func(t *testing.T, dir string) {
+			must(t, os.Link(filepath.Join(dir, ".git/config"), filepath.Join(dir, "config-link")))
+		},
+		"filter": func(t *testing.T, dir string) {
+			hostGit(t, dir, "config", "filter.x.clean", "./tools/filter")
+			must(t, os.WriteFile(filepath.Join(dir, ".gitattributes"), []byte("f filter=x\n"), 0o644))
+		},
+		"config link": func(t *testing.T, dir string) {
+			must(t, os.Rename(filepath.Join(dir, ".git/config"), filepath.Join(dir, "cfg")))
+			must(t, os.Symlink("../cfg", filepath.Join(dir, ".git/config")))
+		},
+		"bare": func(t *testing.T, dir string) {
+			must(t, os.RemoveAll(filepath.Join(dir, ".git")))
+			hostGit(t, dir, "init", "-q", "--bare", ".")
+		},
+	} {
+		for _, rule := range []string{"", "git: write\n"} {
+			t.Run(name+" "+strings.TrimSpace(rule), func(t *testing.T) {
+				dir := gitDir(t)
+				arrange(t, dir)
+				if rule != "" && (name == "hooks link" || name == "config link") {
+					s, err := r.Create(t.Context(), r.request(t, writable+rule, dir))
+					must(t, err)
+					if err := s.WaitReady(t.Context()); contract.CodeOf(err) != contract.PathRefused {
+						t.Errorf("the start ended with %v", err)
+					}
+					return
+				}
+				s := r.session(t, writable+rule, dir)
+				out(t, s, plant+"; echo x >> f")
+				_, err := s.Stop(t.Context(), 0)
+				must(t, err)
+				for _, args := range [][]string{{"status"}, {"add", "f"}, {"commit", "-qm", "x", "f"}} {
+					cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=n", "-c", "user.email=n@localhost", "-c", "safe.directory=*"}, args...)...)
+					_ = cmd.Run() // a bare repository has no tree to commit
+				}
+				if exists(filepath.Join(dir, "OWNED")) {
+					t.Error("host git executed what the session wrote")
+				}
+			})
+		}
+	}
+}
+
 // A repository made inside works there, is not seen by host git while the
 // session runs, and is published at stop without what host git would execute.
 func TestGitInitInside(t *testing.T) {
