@@ -262,3 +262,43 @@ func TestHideAndProtect(t *testing.T) {
 		t.Errorf(".env on the host: %q", b)
 	}
 }
+
+// A hostile or odd tree keeps no session from starting: directories that programs
+// cannot enter, more hidden names than can be covered, names that are hard to mount on.
+func TestOddTreesStart(t *testing.T) {
+	r := newRig(t)
+	many := map[string]string{}
+	for i := range 3000 {
+		many["m/"+randomID(3)+strings.Repeat("x", i%7)+"/.env"] = "secret-value\n"
+	}
+	for name, tc := range map[string]struct {
+		files map[string]string
+		modes map[string]os.FileMode
+	}{
+		"closed directory": {map[string]string{"p/.env": "secret-value\n"}, map[string]os.FileMode{"p": 0}},
+		"closed git":       {map[string]string{".git/HEAD": "", ".git/config": "", ".git/objects/": "", ".git/refs/": ""}, map[string]os.FileMode{".git": 0}},
+		"read-only root":   {map[string]string{"a": ""}, map[string]os.FileMode{".": 0o555}},
+		"private root":     {map[string]string{"a": ""}, map[string]os.FileMode{".": 0o500}},
+		"many":             {many, nil},
+		"names":            {map[string]string{"n\nl/.env": "secret-value\n", "d:,\\\"'/.env": "secret-value\n", "-rf/.env": "secret-value\n", "t\t\x1b[31m/.env": "secret-value\n"}, nil},
+		"not UTF-8":        {map[string]string{"d\xff\xfe/.env": ""}, nil},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			dir := workspaceDir(t, tc.files)
+			for f, mode := range tc.modes {
+				must(t, os.Chmod(filepath.Join(dir, f), mode))
+				t.Cleanup(func() { _ = os.Chmod(filepath.Join(dir, f), 0o755) })
+			}
+			if r.facts.Rootless && (tc.modes["."] != 0 || name == "closed git") {
+				t.Skip("realm cannot make its own names there as this user")
+			}
+			s := r.session(t, writable, dir)
+			got := out(t, s, "chmod 700 p 2>/dev/null; grep -rsl secret-value . || true")
+			if partial := slices.ContainsFunc(s.Detail().Conditions, func(c contract.Condition) bool { return c.Type == "HidePartial" }); got != "" && !partial {
+				t.Errorf("visible: %q", got)
+			}
+			_, err := s.Stop(t.Context(), 0)
+			must(t, err)
+		})
+	}
+}

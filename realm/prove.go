@@ -88,19 +88,14 @@ func (s *Session) probeRequest(b *box) guest.ProbeRequest {
 	}
 	req.MemoryBytes, req.PidsMax = b.inForce("memoryBytes", "cgroup"), b.inForce("pids", "cgroup")
 	req.HostSockets = []string{s.Record().ControlSocketPath, s.mgr.dirs.link(s.mgr.realmID, s.id)}
-	if b.spec.Workspace.Write {
+	switch {
+	case b.plan.Unwritable: // by its mode, which tells nothing of the mount
+	case b.spec.Workspace.Write:
 		req.Writable = append(req.Writable, b.spec.Workspace.Destination)
-	} else {
+	default:
 		req.ReadOnly = append(req.ReadOnly, b.spec.Workspace.Destination)
 	}
-	for _, m := range b.spec.Binds {
-		switch m.Role {
-		case "protect", "hide", "git":
-			if !m.Write {
-				req.ReadOnly = append(req.ReadOnly, m.Destination)
-			}
-		}
-	}
+	req.ReadOnly = append(req.ReadOnly, b.plan.Probes()...)
 	if b.spec.User.Root {
 		req.Waived = rootWaives
 	} else {

@@ -3,6 +3,7 @@ package workspace
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -76,10 +77,10 @@ func (t *Tree) planHardLinks(ctx context.Context, _ string, d *draft) error {
 		}
 		return false, nil
 	})
-	if err != nil && err != errCut {
+	if err != nil && !errors.Is(err, errCut) {
 		return err
 	}
-	return d.nameLinks(err == errCut)
+	return d.nameLinks(errors.Is(err, errCut))
 }
 
 func (t *Tree) coverLink(d *draft, td *treeDraft, rel string, st *unix.Stat_t) {

@@ -15,6 +15,9 @@ type Mount struct {
 	Rule  string `json:"rule,omitempty"` // of the policy that asked for it
 	Why   string `json:"why"`
 	IsDir bool   `json:"isDir"`
+	// Closed says that the mount lies below a directory that the workspace's owner,
+	// and so a program, may not enter as it is: there is nothing to try from inside.
+	Closed bool `json:"closed,omitempty"`
 }
 
 // The roles of binds that a plan makes.

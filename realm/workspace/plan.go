@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -22,7 +23,10 @@ type Plan struct {
 	Root     string `json:"root"`
 	StateDir string `json:"stateDir"`
 
-	Workspace  container.Bind       `json:"workspace"`
+	Workspace container.Bind `json:"workspace"`
+	// Unwritable says that the mode of the workspace keeps programs from making
+	// names in it, although its mount is writable.
+	Unwritable bool                 `json:"unwritable,omitempty"`
 	Mounts     []Mount              `json:"mounts"`
 	Conditions []contract.Condition `json:"conditions"`
 	Degraded   []string             `json:"degraded"`
@@ -128,6 +132,7 @@ func (t *Tree) Plan(ctx context.Context, session string) (*Plan, error) {
 		Conditions: append([]contract.Condition{}, d.conditions...),
 		Degraded:   append([]string{}, d.degraded...),
 		Quarantine: d.quarantine,
+		Unwritable: t.writable() && !t.rootWritable(t.dir),
 		owner:      [2]int{t.uid, t.gid},
 	}
 	for root := range d.trees {
@@ -193,7 +198,9 @@ func (t *Tree) makeIn(ctx context.Context, p *Plan, root string, td *treeDraft) 
 			c.role, c.why = rolePlaceholder, "is missing: keeps the session from making it"
 		}
 	}
-	return layout(root, t.writable(), covers), nil
+	mounts := layout(root, t.writable(), covers)
+	t.close(root, mounts)
+	return mounts, nil
 }
 
 // settle looks at each covered name once more: its type decides what covers it,
@@ -207,6 +214,8 @@ func (t *Tree) settle(dir *os.File, covers []cover, p *Plan) ([]cover, error) {
 			continue
 		case err != nil:
 			return nil, ioError(err, "a protected name changed while the session was prepared")
+		case !utf8.ValidString(c.path):
+			return nil, contract.Errorf(contract.PathRefused, "%s: a name is not valid UTF-8, which the engine cannot mount on", c.rule).WithHint("rename it")
 		case isLink(st) && c.role == roleHide:
 			continue // it leads nowhere, or to what is not in the session
 		case isLink(st):

@@ -196,6 +196,7 @@ func TestPlanRefuses(t *testing.T) {
 		"link-hooks":    {map[string]string{".git/HEAD": "", ".git/hooks": "@symlink:../scripts", "scripts/x": ""}, gitWrite, contract.PathRefused, "git:write", ""},
 		"own-link":      {map[string]string{"a/go.sum": "@symlink:./x"}, `{"mode":"workspace-write","protect":["**/go.sum"]}`, contract.PathRefused, "/protect/0", ""},
 		"many-hidden":   {many, `{"hide":["x","**/*.pem"]}`, contract.SchemaInvalid, "/hide/1: matches more than 256", ""},
+		"not-utf-8":     {map[string]string{"d\xff/x.pem": "k"}, `{"hide":["**/*.pem"]}`, contract.PathRefused, "/hide/0: a name is not valid UTF-8", ""},
 		"many-protects": {many, `{"mode":"workspace-write","protect":["**/*.pem"]}`, contract.SchemaInvalid, "/protect/0: matches more than 256", ""},
 	}
 	for name, c := range tests {
@@ -282,19 +283,77 @@ func TestPlanCoversHardLinks(t *testing.T) {
 	}
 }
 
-// TestPlanHidePartial: a tree with too many hidden names starts and says so.
+// TestPlanHidePartial: a tree in which not every hidden name can be covered
+// starts and says so; the outermost names are covered.
 func TestPlanHidePartial(t *testing.T) {
+	many := map[string]string{".env": "S", "z/.env": "S"}
+	for i := range 3000 {
+		many[fmt.Sprintf("a/d%d/.env", i)] = "S"
+	}
+	for name, c := range map[string]struct {
+		files  map[string]string
+		reason string
+		hides  int
+	}{
+		"many":      {many, "TooMany", maxBuiltinHides},
+		"not-utf-8": {map[string]string{"d\xff/.env": "S", ".env": "S"}, "UnmountableName", 1},
+		"odd":       {map[string]string{"d\n/.env": "S", "d:,\\\"'/.env": "S", "-rf/.env": "S"}, "", 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := tempDir(t)
+			build(t, root, c.files)
+			p, err := openTree(t, root, readOnly).Plan(t.Context(), "s-1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Release()
+			hides := map[string]bool{}
+			for _, m := range p.Mounts {
+				if m.Role == roleHide {
+					hides[m.Destination] = true
+				}
+			}
+			switch {
+			case c.reason == "" && len(p.Conditions) > 0:
+				t.Errorf("conditions %+v", p.Conditions)
+			case c.reason == "":
+			case len(p.Conditions) != 1 || p.Conditions[0].Type != "HidePartial" || !p.Conditions[0].Status:
+				t.Errorf("conditions %+v", p.Conditions)
+			case p.Conditions[0].Reason == "WalkCutShort": // a slow machine
+				return
+			case p.Conditions[0].Reason != c.reason:
+				t.Errorf("conditions %+v", p.Conditions)
+			}
+			if len(hides) != c.hides || c.files[".env"] != "" && !hides[root+"/.env"] || name == "many" && !hides[root+"/z/.env"] {
+				t.Errorf("%d names are covered: %v", len(hides), hides)
+			}
+			if got := p.Probes(); len(got) > maxProbes || len(got) == 0 {
+				t.Errorf("%d probes", len(got))
+			}
+		})
+	}
+}
+
+// TestPlanKnowsWhatProgramsCannotReach: what lies below a closed directory is
+// covered but not tried.
+func TestPlanKnowsWhatProgramsCannotReach(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: others cannot look into a closed directory")
+	}
 	root := tempDir(t)
-	for i := range maxBuiltinHides + 1 {
-		write(t, fmt.Sprintf("%s/d%d/.env", root, i), "S")
+	build(t, root, gitTree(map[string]string{"p/.env": "S", "q/.env": "S"}))
+	for name, mode := range map[string]os.FileMode{"p": 0, ".git": 0, ".": 0o555} {
+		if err := os.Chmod(filepath.Join(root, name), mode); err != nil {
+			t.Fatal(err)
+		}
 	}
-	p, err := openTree(t, root, readOnly).Plan(t.Context(), "s-1")
-	if err != nil {
-		t.Fatal(err)
+	p := newPlan(t, root, tempDir(t), "s-1", gitWrite)
+	defer p.Release()
+	if !readOnlyIn(p, "p/.env") || !readOnlyIn(p, ".git/config") || !p.Unwritable {
+		t.Errorf("not covered, or writable:\n%s", describe(p))
 	}
-	// Which of the two bounds comes first depends on the machine.
-	if len(p.Conditions) != 1 || p.Conditions[0].Type != "HidePartial" || !p.Conditions[0].Status {
-		t.Errorf("conditions %+v", p.Conditions)
+	if diff := cmp.Diff([]string{root + "/q/.env"}, p.Probes()); diff != "" {
+		t.Errorf("probes (-want +got):\n%s", diff)
 	}
 }
 
