@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -159,8 +158,10 @@ func (s *service) running() bool {
 	}
 }
 
-// spawn starts the process. The kernel sends the parent-death signal when the
-// thread that started the child ends, so that thread is kept until the child has.
+// spawn starts the process. It gets no parent-death signal: one that is told to
+// end in the middle of a removal keeps the container's lock until its idle timer
+// runs out, and whoever removes the container next waits those 30 seconds. Left
+// alone it ends what it does, and then itself by that timer.
 func (s *service) spawn() (*os.Process, chan struct{}, error) {
 	out, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -172,20 +173,15 @@ func (s *service) spawn() (*os.Process, chan struct{}, error) {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", out, out
 	cmd.Env = serviceEnv(os.Environ(), filepath.Join(s.dir, confName))
 	// Its own session: a terminal's signals are for realm, which ends it.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
-	started, done := make(chan error, 1), make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // and not unlocked: the thread ends with the goroutine
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait()
-		}
-		close(done)
-	}()
-	if err := <-started; err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	done := make(chan struct{})
+	if err := cmd.Start(); err != nil {
 		return nil, nil, err
 	}
+	go func() {
+		_ = cmd.Wait()
+		close(done)
+	}()
 	return cmd.Process, done, nil
 }
 
