@@ -59,11 +59,21 @@ func (s *Session) Run(ctx context.Context, a Attached) (contract.Outcome, error)
 		st, err := s.attend(ctx, p, a)
 		res.Exec = &contract.ExecResult{DurationMs: time.Since(began).Milliseconds()}
 		settle(&res, st, err)
+		if contract.CodeOf(err) != contract.SessionLost && res.Error != nil && s.stopping() {
+			res.Error.Detail = "the session was stopped before the program ended"
+		}
 	}
 	if err := s.store.outcome(s.id, &res); err != nil {
 		s.log.Error("the program's outcome could not be journalled", "err", err)
 	}
 	return s.conclude(&res)
+}
+
+// stopping reports whether somebody asked the session to stop.
+func (s *Session) stopping() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.detail.Record.State == contract.Stopping || s.detail.Record.State == contract.Stopped
 }
 
 // conclude makes the program's end the session's outcome.
