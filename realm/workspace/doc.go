@@ -17,6 +17,15 @@
 // protected name that is one refuses the start. A protected name that is
 // missing gets a placeholder, an empty directory that git neither shows nor commits.
 //
+// # What host git follows
+//
+// Links in a git directory, its configuration, that of its worktrees, its
+// submodules, the user and a repository around the workspace lead host git to
+// hooks, programs and further configuration. What of it lies in the workspace is
+// read-only as well (rule git:config, or git's own), also under another name of the same file;
+// what only a link that the session could replace leads to refuses the start. A command that a
+// shell puts together is not followed: Degraded says so.
+//
 // # What is on disk
 //
 // Below realm's state directory:
