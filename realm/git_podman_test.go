@@ -169,6 +169,11 @@ func TestWhatHostGitFollows(t *testing.T) {
 			must(t, os.Rename(filepath.Join(dir, ".git/config"), filepath.Join(dir, "cfg")))
 			must(t, os.Symlink("../cfg", filepath.Join(dir, ".git/config")))
 		},
+		"hook script": func(t *testing.T, dir string) {
+			must(t, os.MkdirAll(filepath.Join(dir, "tools"), 0o755))
+			must(t, os.WriteFile(filepath.Join(dir, "tools/filter"), []byte("#!/bin/sh\n"), 0o755))
+			must(t, os.WriteFile(filepath.Join(dir, ".git/hooks/pre-commit"), []byte("#!/bin/sh\ncd tools && exec ./filter\n"), 0o755))
+		},
 		"bare": func(t *testing.T, dir string) {
 			must(t, os.RemoveAll(filepath.Join(dir, ".git")))
 			hostGit(t, dir, "init", "-q", "--bare", ".")

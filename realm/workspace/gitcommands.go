@@ -60,7 +60,10 @@ func (s *gitScan) variable(v configVar, dir, base string, depth int) error {
 		}
 	case "core.hookspath", "init.templatedir":
 		if name := s.expand(v.value, base); name != "" {
-			_, err = s.follow(name, ruleGitConfig, placeholder{isDir: true})
+			var real string
+			if real, err = s.follow(name, ruleGitConfig, placeholder{isDir: true}); err == nil && real != "" {
+				err = s.scripts(real, []string{base})
+			}
 		}
 	case "core.attributesfile":
 		if name := s.expand(v.value, base); name != "" {
@@ -117,21 +120,85 @@ func (s *gitScan) command(v configVar, base string) error {
 	runs := commands[v.name()] || v.section == "pager" || strings.HasPrefix(v.value, "!")
 	built := strings.ContainsAny(v.value, "$`")
 	if runs && built {
-		s.note("a command of the configuration is put together by a shell: what it runs in the workspace is not protected (" + v.section + ")")
+		s.note("a command of the configuration is put together by a shell: not everything that it runs in the workspace is protected (" + v.section + ")")
 	}
-	runs = runs && !built
-	for i, word := range words(v.value) {
-		name := s.word(word, base)
-		if name == "" || !strings.Contains(word, "/") && (!runs || i == 0) {
-			continue
+	return s.commandLine(v.value, base, runs && !built)
+}
+
+// commandLine covers the files that a command line names, from the directory in
+// which it begins and from those that it changes to. keep says that a missing
+// program is kept from being made; else only what exists is covered.
+func (s *gitScan) commandLine(line, base string, keep bool) error {
+	list := words(line)
+	bases := []string{base}
+	for i, word := range list[:max(0, len(list)-1)] {
+		if dir := s.word(list[i+1], base); word == "cd" && dir != "" {
+			bases = append(bases, dir)
 		}
-		fi, err := os.Stat(name)
-		missing := errors.Is(err, fs.ErrNotExist) && runs && strings.Contains(word, "/") && (i == 0 || strings.HasPrefix(word, "./"))
-		if !missing && (err != nil || !fi.Mode().IsRegular()) && (!runs || i > 0 || !strings.Contains(word, "/")) {
-			continue
+	}
+	for _, from := range bases {
+		for i, word := range list {
+			// After $(git rev-parse --show-toplevel) comes what looks absolute.
+			for _, name := range []string{s.word(word, from), from + "/" + word} {
+				if !s.runsAs(word, name, i == 0, keep && from == bases[len(bases)-1]) {
+					continue
+				}
+				if _, err := s.follow(name, ruleGitConfig, placeholder{isDir: true}); err != nil {
+					return err
+				}
+			}
 		}
-		if _, err := s.follow(name, ruleGitConfig, placeholder{isDir: true}); err != nil {
+	}
+	return nil
+}
+
+// runsAs reports whether a word of a command may be a program or script of that
+// absolute name.
+func (s *gitScan) runsAs(word, name string, first, keep bool) bool {
+	slash := strings.Contains(word, "/")
+	if name == "" || !slash && (first || !keep) {
+		return false
+	}
+	fi, err := os.Stat(name)
+	switch {
+	case err == nil && fi.Mode().IsRegular():
+		return true
+	case !keep || !slash || filepath.IsAbs(word) && !contains(s.t.root, name):
+		return false
+	case filepath.IsAbs(word) && name != filepath.Clean(word):
+		return false
+	}
+	return first || errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(word, "./")
+}
+
+// maxScript bounds how much of a hook is looked through.
+const maxScript = 64 << 10
+
+// script covers the files in the workspace that a hook names.
+func (s *gitScan) script(name string, bases []string) error {
+	text, err := readAbsolute(name)
+	if err != nil || len(text) > maxScript || strings.ContainsRune(text, 0) || strings.HasSuffix(name, ".sample") {
+		return nil
+	}
+	for _, base := range bases {
+		if err := s.commandLine(text, base, false); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// scripts is script for each file of a directory of hooks.
+func (s *gitScan) scripts(dir string, bases []string) error {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	for _, n := range list[:min(len(list), maxFollowed)] {
+		if real, err := filepath.EvalSymlinks(filepath.Join(dir, n.Name())); err == nil {
+			if err := s.script(real, bases); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -153,6 +153,9 @@ func (s *gitScan) repository(r repository, depth int) error {
 		return err
 	}
 	bases := append(slices.Clone(r.bases), worktreesOf(r.dir)...)
+	if err := s.scripts(filepath.Join(r.dir, "hooks"), bases); err != nil {
+		return err
+	}
 	for _, base := range bases {
 		for _, name := range s.configsOf(r.dir) {
 			if err := s.config(name, base, 0); err != nil {
