@@ -97,10 +97,15 @@ func TestGitWrite(t *testing.T) {
 	for range 5 {
 		hostGit(t, dir, "config", "realm.probe", "v"+randomID(4))
 		want := hostGit(t, dir, "config", "realm.probe")
-		waitFor(t, func() bool {
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 			res := sh(t, s, "git config realm.probe; test ! -w .git/config")
-			return res.Error == nil && strings.TrimSpace(res.Exec.Stdout.Head) == want && *res.Exec.ExitCode == 0
-		})
+			if res.Error == nil && strings.TrimSpace(res.Exec.Stdout.Head) == want && *res.Exec.ExitCode == 0 {
+				break
+			}
+			if res.Error != nil || time.Now().After(deadline) {
+				t.Fatalf("the mount did not come back: %v, %+v, conditions %+v", res.Error, res.Exec, s.Detail().Conditions)
+			}
+		}
 		refused(t, s, "echo evil > .git/config", "git config core.fsmonitor x", "rm .git/config")
 	}
 	if got := s.Record().State; got != contract.Ready {

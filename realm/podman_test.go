@@ -2,6 +2,7 @@ package realm
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -66,7 +67,8 @@ func openRealm(ctx context.Context, dirs Dirs) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Open(ctx, Options{Dirs: dirs, Engine: eng, InitBinary: init})
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	return Open(ctx, Options{Dirs: dirs, Engine: eng, InitBinary: init, Logger: log})
 }
 
 // initBinary is the realm-init that make build made.

@@ -2,6 +2,8 @@ package realm
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
 
 	"realm.dev/contract"
@@ -45,6 +47,7 @@ func (s *Session) watchMounts(b *box) error {
 
 // rebind puts one lost mount back.
 func (s *Session) rebind(ctx context.Context, b *box, l workspace.Lost) {
+	watch := ctx
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	r, err := b.plan.Rebind(ctx, b.initPID, l)
@@ -55,9 +58,10 @@ func (s *Session) rebind(ctx context.Context, b *box, l workspace.Lost) {
 		}
 		return
 	}
-	if ctx.Err() != nil && s.isOver() {
-		return
+	if watch.Err() != nil {
+		return // the session is ending
 	}
+	s.log.Error("a protected mount is lost", "err", err, "cause", causes(err), "tampered", r.Tampered)
 	message := "a protected name was replaced on the host and its mount could not be put back"
 	if err == nil {
 		message = "a protected file was changed while its mount was lost"
@@ -66,13 +70,13 @@ func (s *Session) rebind(ctx context.Context, b *box, l workspace.Lost) {
 	s.report(report{fact: lost, cause: contract.Errorf(contract.IsolationUnproven, "%s", message).WithCause(err)})
 }
 
-func (s *Session) isOver() bool {
-	select {
-	case <-s.quit:
-		return true
-	default:
-		return false
+// causes is the text of what lies below an error, which its own text leaves out.
+func causes(err error) string {
+	var all []string
+	for err = errors.Unwrap(err); err != nil; err = errors.Unwrap(err) {
+		all = append(all, err.Error())
 	}
+	return strings.Join(all, ": ")
 }
 
 // addConditions sets conditions, replacing those of the same type.

@@ -39,7 +39,7 @@ func content(dir *os.File, base string, st *unix.Stat_t) []byte {
 
 // letGo is how long a program that had a name open when it lost its mount may
 // take to close it: git reads its configuration in a millisecond.
-const letGo = 300 * time.Millisecond
+const letGo = 2 * time.Second
 
 // stillExposed waits a moment for what the session holds open to be closed, and
 // reports whether it may still write to what is at name.

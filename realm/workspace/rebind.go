@@ -52,11 +52,51 @@ func (p *Plan) Rebind(ctx context.Context, initPID int, l Lost) (Rebound, error)
 			l.watch.settle(m.Destination)
 			continue
 		}
-		if err := p.rebindOne(ctx, initPID, m, l.watch, &out); err != nil {
+		if err := p.rebindUntilStill(ctx, initPID, m, l.watch, &out); err != nil {
 			return out, err
 		}
 	}
 	return out, nil
+}
+
+// rebindUntilStill binds m again, and again when the host has replaced the name
+// meanwhile: git config may run several times in a row.
+func (p *Plan) rebindUntilStill(ctx context.Context, pid int, m Mount, w *watcher, out *Rebound) error {
+	for range maxRebinds {
+		err := p.rebindOne(ctx, pid, m, w, out)
+		if !errors.Is(err, errReplaced) {
+			return err
+		}
+		out.Doubt = true
+	}
+	return protectionLost("it does not stay", nil)
+}
+
+// maxRebinds bounds how often a name is followed that the host keeps replacing.
+const maxRebinds = 32
+
+// errReplaced says that another file had the name before its mount was proven.
+var errReplaced = errors.New("replaced again")
+
+// identity tells a file from the next one of its name, also when that got the
+// inode number of the one before: by when it was made.
+type identity struct {
+	id   fileID
+	born unix.StatxTimestamp
+}
+
+func identify(dir *os.File, base string) (identity, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(int(dir.Fd()), base, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
+		return identity{}, err
+	}
+	return identity{fileID{Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino}, st.Btime}, nil
+}
+
+// replaced reports whether the name is not what it was any more.
+func replaced(dir *os.File, base string, was identity) bool {
+	now, err := identify(dir, base)
+	return err != nil || now != was
 }
 
 func (p *Plan) rebindOne(ctx context.Context, pid int, m Mount, w *watcher, out *Rebound) error {
@@ -70,8 +110,15 @@ func (p *Plan) rebindOne(ctx context.Context, pid int, m Mount, w *watcher, out 
 	if err != nil || st == nil {
 		return err
 	}
+	was, err := identify(dir, base)
+	if err != nil || was.id != idOf(st) {
+		return errReplaced
+	}
 	before := content(dir, base, st)
 	if err := p.bindAgain(ctx, pid, m, isDir(st)); err != nil {
+		if replaced(dir, base, was) {
+			return errReplaced
+		}
 		return err
 	}
 	all, err := mountsOf(pid)
@@ -79,13 +126,19 @@ func (p *Plan) rebindOne(ctx context.Context, pid int, m Mount, w *watcher, out 
 		return err
 	}
 	if !inForce(all, readOnlyUnlessPin(m)) {
+		if replaced(dir, base, was) {
+			return errReplaced
+		}
 		return protectionLost("the new mount is not in force", nil)
 	}
-	out.Bound = append(out.Bound, m.Destination)
 	// First wait until nobody inside can write any more, then compare.
-	if m.Role != roleHide && m.Role != rolePin && p.stillExposed(ctx, pid, m.Destination, dir, base, st) {
-		out.Tampered = true
+	exposed := m.Role != roleHide && m.Role != rolePin && p.stillExposed(ctx, pid, m.Destination, dir, base, st)
+	after := content(dir, base, st)
+	if replaced(dir, base, was) {
+		return errReplaced
 	}
+	out.Bound = append(out.Bound, m.Destination)
+	out.Tampered = out.Tampered || exposed
 	doubt := w.settle(m.Destination)
 	switch {
 	case m.Role == rolePin || m.Role == roleHide:
@@ -93,7 +146,7 @@ func (p *Plan) rebindOne(ctx context.Context, pid int, m Mount, w *watcher, out 
 		out.Tampered = out.Tampered || isDir(st) && !emptyDir(dir, base)
 	default:
 		out.Doubt = out.Doubt || doubt || isDir(st) // of what happens in a directory there are no events
-		out.Tampered = out.Tampered || !bytes.Equal(before, content(dir, base, st))
+		out.Tampered = out.Tampered || !bytes.Equal(before, after)
 	}
 	return nil
 }
