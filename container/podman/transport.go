@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/containers/podman/v5/pkg/bindings"
@@ -42,14 +44,19 @@ func (c *connection) call(ctx context.Context) (k *call, end func()) {
 // server sends it.
 const statusNoAnswer = 599
 
-// roundTripper sends each request once. The library repeats a request three
-// times when the transport fails, POST too, and sleeps between without looking
-// at the context; so a failure is handed to it as an answer, and the error kept
-// beside it.
+// roundTripper sends each request once, but a question (GET) again when the
+// connection broke: a service that was just ending takes one more connection now
+// and then, and the next one finds or starts the service anew. The library
+// repeats a request three times when the transport fails, POST too, and sleeps
+// between without looking at the context; so a failure is handed to it as an
+// answer, and the error kept beside it.
 type roundTripper struct{ base http.RoundTripper }
 
 func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := r.base.RoundTrip(req)
+	if err != nil && req.Method == http.MethodGet && req.Context().Err() == nil && broken(err) {
+		resp, err = r.base.RoundTrip(req)
+	}
 	k, ok := req.Context().Value(callKey{}).(*call)
 	if err == nil || !ok {
 		return resp, err
@@ -64,6 +71,12 @@ func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		Header: http.Header{"Content-Type": {"application/json"}},
 		Body:   io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: req,
 	}, nil
+}
+
+// broken reports whether a connection ended under a request.
+func broken(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // idleConns end before the service's own idle timer does.
