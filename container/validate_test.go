@@ -11,7 +11,7 @@ func valid() *Spec {
 		RealmID: "local", SessionID: "s-1", Epoch: "e1", Rootfs: "/var/lib/r", Hostname: "s-1",
 		Init:           Init{Binary: "/usr/libexec/realm-init", SocketDir: "/run/link"},
 		SeccompProfile: "/var/lib/seccomp.json",
-		Workspace:      Bind{Source: "/home/ann/w", Destination: "/home/ann/w"},
+		Workspace:      Bind{Source: "/home/u/w", Destination: "/home/u/w"},
 		Binds:          []Bind{{Source: "/usr", Destination: "/usr"}},
 		Tmpfs:          []Tmpfs{{Destination: "/dev/shm", SizeBytes: 1}, {Destination: "/tmp", SizeBytes: 1}},
 		Limits:         Limits{MemoryBytes: 1, CPUs: 1, Pids: 1, OpenFiles: 1},

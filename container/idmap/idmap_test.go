@@ -154,7 +154,7 @@ func TestSpanIsOutsideOfWhatHostsUse(t *testing.T) {
 func TestHostIDs(t *testing.T) {
 	etc := t.TempDir()
 	for name, text := range map[string]string{
-		"subuid": "ann:100000:65536\ncontainers:2147483647:2147483648\nbroken\nx:y:z\nempty:1:0\n",
+		"subuid": "u:100000:65536\ncontainers:2147483647:2147483648\nbroken\nx:y:z\nempty:1:0\n",
 		"passwd": "root:x:0:0::/root:/bin/sh\nfar:x:2000700000:1::/:/bin/sh\nneg:x:-1:1::/:/bin/sh\n",
 	} {
 		if err := os.WriteFile(filepath.Join(etc, name), []byte(text), 0o644); err != nil {
@@ -175,7 +175,7 @@ func TestHostIDs(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add("ann:100000:65536\n", true)
+	f.Add("u:100000:65536\n", true)
 	f.Add("root:x:0:0::/root:/bin/sh\n", false)
 	f.Fuzz(func(t *testing.T, text string, subordinate bool) {
 		taken, err := parse(strings.NewReader(text), subordinate)

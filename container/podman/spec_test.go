@@ -24,10 +24,10 @@ func sample() *container.Spec {
 		RealmID: "local", SessionID: "s1", Epoch: "e1", Hostname: "s1", Rootfs: "/var/lib/realm/s1/root",
 		Init:      container.Init{Binary: "/usr/libexec/realm/realm-init", SocketDir: "/run/realm/s1", Args: []string{"/.realm/link/init.sock"}},
 		User:      container.User{OwnerUID: 1234, OwnerGID: 1235, Base: 0x77400000},
-		Workspace: container.Bind{Source: "/home/ann/w", Destination: "/home/ann/w", Write: true, Exec: true, Owned: true, Role: "workspace"},
+		Workspace: container.Bind{Source: "/home/u/w", Destination: "/home/u/w", Write: true, Exec: true, Owned: true, Role: "workspace"},
 		Binds: []container.Bind{
 			{Source: "/usr", Destination: "/usr", Exec: true, Role: "usr"},
-			{Source: "/home/ann/w/.git", Destination: "/home/ann/w/.git", Owned: true, Role: "git"},
+			{Source: "/home/u/w/.git", Destination: "/home/u/w/.git", Owned: true, Role: "git"},
 			{Source: "/var/lib/realm/s1/hosts", Destination: "/etc/hosts", Role: "etc"},
 		},
 		Tmpfs: []container.Tmpfs{
@@ -198,8 +198,8 @@ func TestNoMapReachesRoot(t *testing.T) {
 }
 
 func FuzzBuildSpec(f *testing.F) {
-	f.Add("s1", "/home/ann/w", "/tmp", int64(1), uint32(1000), uint32(0x77400000), false)
-	f.Add("..", "/home/ann/w,rw", "/dev/shm", int64(-1), uint32(0), uint32(0), true)
+	f.Add("s1", "/home/u/w", "/tmp", int64(1), uint32(1000), uint32(0x77400000), false)
+	f.Add("..", "/home/u/w,rw", "/dev/shm", int64(-1), uint32(0), uint32(0), true)
 	f.Fuzz(func(t *testing.T, id, dest, tmp string, pids int64, owner, base uint32, mapped bool) {
 		s := sample()
 		s.SessionID, s.Workspace.Destination, s.Tmpfs[0].Destination = id, dest, tmp

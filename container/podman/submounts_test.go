@@ -16,23 +16,23 @@ import (
 
 func TestAddSubmounts(t *testing.T) {
 	spec := &container.Spec{
-		Workspace: container.Bind{Source: "/home/ann/w", Destination: "/home/ann/w", Write: true, Exec: true, Owned: true, Role: "workspace"},
+		Workspace: container.Bind{Source: "/home/u/w", Destination: "/home/u/w", Write: true, Exec: true, Owned: true, Role: "workspace"},
 		Binds: []container.Bind{
 			{Source: "/usr", Destination: "/usr", Exec: true, Role: "usr"},
-			{Source: "/home/ann/w/.git", Destination: "/home/ann/w/.git", Owned: true, Role: "git"},
-			{Source: "/state/empty", Destination: "/home/ann/w/secret", Role: "hide"},
+			{Source: "/home/u/w/.git", Destination: "/home/u/w/.git", Owned: true, Role: "git"},
+			{Source: "/state/empty", Destination: "/home/u/w/secret", Role: "hide"},
 		},
-		Tmpfs: []container.Tmpfs{{Destination: "/home/ann/w/covered"}},
+		Tmpfs: []container.Tmpfs{{Destination: "/home/u/w/covered"}},
 	}
 	h := host{
 		isDir:  func(path string) bool { return !strings.HasSuffix(path, ".file") },
-		idmaps: func(path string) bool { return path != "/home/ann/w/odd" },
+		idmaps: func(path string) bool { return path != "/home/u/w/odd" },
 	}
 	for point, kind := range map[string]string{
 		"/": "ext4", "/proc": "proc", "/usr/local/go": "ext4", "/usr-other": "ext4",
-		"/home/ann/w/data": "xfs", "/home/ann/w/sshfs": "fuse.sshfs", "/home/ann/w/root/proc": "proc", "/home/ann/w/root/dev": "devtmpfs",
-		"/home/ann/w/tty.file": "devtmpfs", "/home/ann/w/odd": "ext4", "/home/ann/w/secret/x": "ext4", "/home/ann/w/covered/x": "ext4",
-		"/home/ann/w/.git/objects": "ext4", "/home/ann/w": "ext4", "/home/ann/w/.git": "ext4",
+		"/home/u/w/data": "xfs", "/home/u/w/sshfs": "fuse.sshfs", "/home/u/w/root/proc": "proc", "/home/u/w/root/dev": "devtmpfs",
+		"/home/u/w/tty.file": "devtmpfs", "/home/u/w/odd": "ext4", "/home/u/w/secret/x": "ext4", "/home/u/w/covered/x": "ext4",
+		"/home/u/w/.git/objects": "ext4", "/home/u/w": "ext4", "/home/u/w/.git": "ext4",
 	} {
 		h.mounts = append(h.mounts, &mountinfo.Info{Mountpoint: point, FSType: kind})
 	}
@@ -58,9 +58,9 @@ func TestAddSubmounts(t *testing.T) {
 		got[m.Destination] = "cover"
 	}
 	want := map[string]string{
-		"/usr/local/go": "ro", "/home/ann/w/data": "rw owned", "/home/ann/w/sshfs": "rw owned",
-		"/home/ann/w/root/proc": "cover", "/home/ann/w/root/dev": "cover", "/home/ann/w/odd": "cover",
-		"/home/ann/w/tty.file": "ro", "/home/ann/w/.git/objects": "ro owned",
+		"/usr/local/go": "ro", "/home/u/w/data": "rw owned", "/home/u/w/sshfs": "rw owned",
+		"/home/u/w/root/proc": "cover", "/home/u/w/root/dev": "cover", "/home/u/w/odd": "cover",
+		"/home/u/w/tty.file": "ro", "/home/u/w/.git/objects": "ro owned",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -73,7 +73,7 @@ func TestAddSubmounts(t *testing.T) {
 func TestTooManySubmounts(t *testing.T) {
 	h := host{isDir: func(string) bool { return true }, idmaps: func(string) bool { return true }}
 	for i := range maxSubmounts + 1 {
-		h.mounts = append(h.mounts, &mountinfo.Info{Mountpoint: "/home/ann/w/" + strings.Repeat("x", i+1), FSType: "ext4"})
+		h.mounts = append(h.mounts, &mountinfo.Info{Mountpoint: "/home/u/w/" + strings.Repeat("x", i+1), FSType: "ext4"})
 	}
 	_, err := addSubmounts(sample(), h, slog.New(slog.DiscardHandler))
 	if contract.CodeOf(err) != contract.LimitExceeded {
