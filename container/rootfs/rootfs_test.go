@@ -90,7 +90,7 @@ func binds(t *testing.T, host string) map[string]bool {
 }
 
 func TestHostBinds(t *testing.T) {
-	merged := tree(t, "usr/bin", "bin>usr/bin", "lib>usr/lib", "etc/ssl/certs", "etc/ssl/private", "etc/java-17-openjdk", "home/ann/.ssh")
+	merged := tree(t, "usr/bin", "bin>usr/bin", "lib>usr/lib", "etc/ssl/certs", "etc/ssl/private", "etc/java-17-openjdk", "home/u/.ssh")
 	want := map[string]bool{"/usr": true, "/etc/ssl/certs": false, "/etc/java-17-openjdk": false}
 	if diff := cmp.Diff(want, binds(t, merged)); diff != "" {
 		t.Errorf("merged usr (-want +got):\n%s", diff)
@@ -125,7 +125,7 @@ func TestHostBindsOfThisMachine(t *testing.T) {
 
 func TestSkeleton(t *testing.T) {
 	host := tree(t, "usr/bin", "bin>usr/bin", "sbin", "lib64>/usr/lib64", "etc/ssl/certs>../pki/tls/certs", "etc/localtime>/usr/share/zoneinfo/UTC",
-		"etc/services=ssh 22/tcp\n", "etc/shadow=secret", "etc/passwd=ann:x:1000:1000::/home/ann:/bin/sh\n", "etc/ld.so.cache=cache")
+		"etc/services=ssh 22/tcp\n", "etc/shadow=secret", "etc/passwd=u:x:1000:1000::/home/u:/bin/sh\n", "etc/ld.so.cache=cache")
 	sources := tree(t, "dir", "file=x")
 	src := func(name string) string { return filepath.Join(sources, name) }
 	spec := &container.Spec{
