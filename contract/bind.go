@@ -79,6 +79,10 @@ func bindStruct(dst reflect.Value, tree any) *fault {
 			below := f.at(field.key)
 			return &below
 		}
+		// What is not written when it is empty is one value, given or not.
+		if at := dst.Field(field.index); field.omitEmpty && (at.Kind() == reflect.Map || at.Kind() == reflect.Slice) && at.Len() == 0 {
+			at.SetZero()
+		}
 	}
 	if found != len(obj) {
 		return &fault{rule: ruleUnknown}

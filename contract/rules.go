@@ -24,6 +24,9 @@ const (
 	ruleBase64    = "is not base64"
 )
 
+// maxNamed is how many values of an enumeration an error names.
+const maxNamed = 16
+
 // phrase words a broken keyword. It reads the keyword's own value, which is
 // part of the schema, and never what was found.
 func phrase(k jsonschema.ErrorKind) (rule string, size bool) {
@@ -31,6 +34,9 @@ func phrase(k jsonschema.ErrorKind) (rule string, size bool) {
 	case *kind.Type:
 		return "must be " + list(k.Want), false
 	case *kind.Enum:
+		if len(k.Want) > maxNamed {
+			return fmt.Sprintf("must be one of the %d values that the schema lists", len(k.Want)), false
+		}
 		return "must be one of " + literals(k.Want), false
 	case *kind.Const:
 		return "must be " + literals([]any{k.Want}), false
