@@ -47,11 +47,22 @@ func (s *Session) Run(ctx context.Context, a Attached) (contract.Outcome, error)
 	req.Tty, req.Rows, req.Cols = a.TTY, a.Size.Rows, a.Size.Cols
 	req.NoStdin = a.Stdin == nil
 	call := &contract.ToolCall{Exec: &contract.ExecCall{Argv: a.Argv, Cwd: a.Cwd, TTY: a.TTY}}
-	if err := s.store.intent(s.id, runID, call, sha256.Sum256([]byte(strings.Join(a.Argv, "\x00")))); err != nil {
+	input := sha256.Sum256([]byte(strings.Join(a.Argv, "\x00")))
+	claim, first, err := s.calls.begin(runID, input)
+	if err != nil {
+		return contract.Outcome{}, err
+	}
+	if !first {
+		return contract.Outcome{}, contract.Errorf(contract.SessionState, "the session's program has been run, or a call took its id")
+	}
+	res := contract.ToolResult{CallID: runID, Error: contract.Errorf(contract.Internal, "the program did not end")}
+	defer func() { s.calls.end(claim, &res) }()
+	if err := s.store.intent(s.id, runID, call, input); err != nil {
+		res.Error = contract.AsError(err)
 		return contract.Outcome{}, err
 	}
 	began := time.Now()
-	res := contract.ToolResult{CallID: runID}
+	res.Error = nil
 	p, err := b.link.Exec(ctx, req)
 	if err != nil {
 		res.Error = contract.AsError(startError(err))

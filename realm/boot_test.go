@@ -140,3 +140,35 @@ func assertGone(t *testing.T, m *Manager, fake *containertest.Fake, dirs Dirs, s
 		t.Errorf("record %s, in memory %s", rec.State, s.Record().State)
 	}
 }
+
+// While the engine may still have the container, nothing that it could use is
+// given back; the sweep that gets it removed gives back the rest.
+func TestAContainerThatStaysKeepsItsWorkspace(t *testing.T) {
+	m, fake, _ := fakeRealm(t)
+	boom := contract.Errorf(contract.PodmanUnavailable, "injected")
+	fake.Fail(containertest.OpStart, boom)
+	fake.Fail(containertest.OpRemove, boom)
+	ws := workspaceDir(t, map[string]string{"f": "1"})
+	before := tree(t, ws)
+	s, err := m.Create(t.Context(), Request{Policy: compile(t, "mode: workspace-write\n"), Workspace: ws})
+	must(t, err)
+	if err := s.WaitReady(t.Context()); contract.CodeOf(err) != contract.PodmanUnavailable {
+		t.Errorf("err = %v", err)
+	}
+	<-s.Done()
+	if tree(t, ws) == before {
+		t.Error("the placeholders were removed under a container that may run")
+	}
+	fake.Fail(containertest.OpRemove, boom)
+	if _, err := m.Sweep(t.Context(), false); err == nil {
+		t.Error("a sweep that could not remove the container said nothing")
+	}
+	if tree(t, ws) == before {
+		t.Error("the sweep removed the placeholders under a container that may run")
+	}
+	_, err = m.Sweep(t.Context(), false)
+	must(t, err)
+	if got := tree(t, ws); got != before {
+		t.Errorf("after the sweep:\n%s", got)
+	}
+}

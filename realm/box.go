@@ -2,6 +2,7 @@ package realm
 
 import (
 	"context"
+	"errors"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -28,6 +29,7 @@ type box struct {
 	initPID     int
 	image       container.Image // when the policy names one
 	began       time.Time
+	running     bool          // the engine may have the container; only then is the workspace not given back
 	watched     chan struct{} // closed when nobody watches the mounts any more
 
 	probes   []contract.Probe
@@ -66,6 +68,11 @@ func (s *Session) makeBox(ctx context.Context) (*box, error) {
 		if err == nil {
 			continue
 		}
+		// What ended the step, not the call that noticed it; asked before the
+		// undo, which may itself outlast the budget.
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
 		if uerr := b.undo.Run(ctx); uerr != nil {
 			s.log.Error("not everything of a failed start could be released", "step", step.name, "err", uerr)
 		}
@@ -85,6 +92,9 @@ func (s *Session) planMounts(ctx context.Context, b *box) error {
 	b.undo.Add("workspace", func(ctx context.Context) error {
 		if b.watched != nil {
 			<-b.watched
+		}
+		if b.running {
+			return errors.New("the container may still use the workspace")
 		}
 		s.inspectWorkspace(ctx, b)
 		return plan.Release()
@@ -142,7 +152,7 @@ func (s *Session) prepare(ctx context.Context, b *box) error {
 
 // create makes the container and compares it with what was asked.
 func (s *Session) create(ctx context.Context, b *box) error {
-	// Registered first: a create that was cut off may have made it.
+	b.running = true // until it is removed: a create that was cut off may have made it
 	b.undo.Add("container", func(ctx context.Context) error { return s.removeContainer(ctx, b) })
 	id, err := s.mgr.engine.Create(ctx, b.spec)
 	if err != nil {
@@ -234,7 +244,11 @@ func (s *Session) removeContainer(ctx context.Context, b *box) error {
 	if id == "" {
 		id = b.spec.Name()
 	}
-	return s.mgr.engine.Remove(ctx, id)
+	if err := s.mgr.engine.Remove(ctx, id); err != nil {
+		return err
+	}
+	b.running = false
+	return nil
 }
 
 // release gives back everything that the box has.

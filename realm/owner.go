@@ -170,9 +170,6 @@ func (s *Session) boot(ctx context.Context) {
 	defer cancel()
 	b, err := s.makeBox(ctx)
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause // what ended the boot, not the call that noticed it
-		}
 		if errors.Is(err, errStopped) {
 			err = nil
 		}

@@ -2,6 +2,7 @@ package realm
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -241,5 +242,23 @@ func TestASlowReaderLosesNothing(t *testing.T) {
 		if res.Error != nil || res.Exec.Stdout.Bytes != 400000 || seen != 400000 {
 			t.Errorf("%s: error %v, kept %d, seen %d", script, res.Error, res.Exec.Stdout.Bytes, seen)
 		}
+	}
+}
+
+// The attached program's call id is claimed like any other: it runs once, and no
+// call can take its place.
+func TestTheAttachedProgramRunsOnce(t *testing.T) {
+	r := newRig(t)
+	s := r.session(t, writable, workspaceDir(t, nil))
+	a := Attached{Argv: []string{"true"}, Stdout: io.Discard, Stderr: io.Discard}
+	if o, err := s.Run(t.Context(), a); err != nil || o.ExitCode == nil || *o.ExitCode != 0 {
+		t.Fatalf("run: %+v, %v", o, err)
+	}
+	if _, err := s.Run(t.Context(), a); contract.CodeOf(err) != contract.SessionState {
+		t.Errorf("a second run: %v", err)
+	}
+	call := &contract.ToolCall{Exec: &contract.ExecCall{Argv: []string{"false"}}}
+	if res := s.Call(t.Context(), runID, call, nil); contract.CodeOf(res.Error) != contract.SessionState {
+		t.Errorf("a call of its id: %+v", res)
 	}
 }

@@ -1,6 +1,7 @@
 package realm
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -73,15 +75,24 @@ func openStore(dir string) (*store, error) {
 // apart.
 func (d Dirs) lockSweep(exclusive bool) (unlock func(), err error) {
 	l := flock.New(d.sweepLock(), flock.SetPermissions(0o600))
-	take := l.RLock
+	take := l.TryRLockContext
 	if exclusive {
-		take = l.Lock
+		take = l.TryLockContext
 	}
-	if err := take(); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), sweepWait)
+	defer cancel()
+	switch _, err := take(ctx, 5*time.Millisecond); {
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, contract.Errorf(contract.SessionState, "another realm has been sweeping for %s", sweepWait).
+			WithHint("see what holds Podman up: run realm doctor")
+	case err != nil:
 		return nil, diskError(err)
 	}
 	return func() { _ = l.Close() }, nil
 }
+
+// sweepWait bounds the wait for another process's sweep.
+const sweepWait = time.Minute
 
 // owned reports whether a living process owns the session.
 func (d Dirs) owned(id string) (bool, error) {

@@ -110,6 +110,7 @@ func (sw *sweep) session(ctx context.Context, id string) {
 	// The container goes first: a record must not say `failed` while it runs.
 	if err := sw.remove(ctx, id); err != nil {
 		sw.note(err)
+		sw.live[id] = true // its container may still run: nothing that it uses is taken away
 		return
 	}
 	switch {
@@ -171,8 +172,12 @@ func (sw *sweep) remove(ctx context.Context, id string) error {
 // orphans removes containers whose session has no directory any more.
 func (sw *sweep) orphans(ctx context.Context) {
 	for id := range sw.containers {
-		if !sw.live[id] {
-			sw.note(sw.remove(ctx, id))
+		if sw.live[id] {
+			continue
+		}
+		if err := sw.remove(ctx, id); err != nil {
+			sw.note(err)
+			sw.live[id] = true
 		}
 	}
 }
@@ -202,8 +207,10 @@ func (sw *sweep) sockets() {
 			sw.note(removeBox(path))
 			continue
 		}
-		_, err := control.RemoveStale(path)
-		sw.note(err)
+		// One that still answers tells the end of its session for a moment.
+		if _, err := control.RemoveStale(path); contract.CodeOf(err) != contract.SessionState {
+			sw.note(err)
+		}
 	}
 }
 
